@@ -1,0 +1,125 @@
+//! One small vector trait. A vector has sixteen `f32` lanes on every unit (one register of AVX-512, two of AVX2,
+//! four of NEON), so that an algorithm is written once and a lane means the same everywhere.
+//!
+//! A value of a unit's type is the proof that the processor has it; the operations are methods of that value.
+//! Everything here and everything generic over [`Simd`] is `#[inline(always)]`: a function that is not inlined into
+//! [`Simd::run`] loses the unit's instructions and turns each operation into a call.
+
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+mod avx2;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+mod avx512;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+mod neon;
+#[cfg(portable)]
+mod portable;
+mod scalar;
+
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+pub(crate) use {avx2::Avx2, avx512::Avx512};
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+pub(crate) use neon::Neon;
+#[cfg(portable)]
+pub(crate) use portable::Portable;
+pub(crate) use scalar::Scalar;
+
+/// Lanes of a vector, and columns of a panel strip.
+pub const LANES: usize = 16;
+
+/// An algorithm: its inputs as fields, its text in one generic [`Kernel::run`].
+pub(crate) trait Kernel {
+    type Output;
+    /// Always `#[inline(always)]`.
+    fn run<S: Simd>(self, simd: S) -> Self::Output;
+}
+
+/// A vector unit.
+pub(crate) trait Simd: Copy {
+    /// Sixteen `f32`.
+    type F32: Copy;
+
+    /// Whether `mul_add` rounds once.
+    const FUSED: bool;
+    /// Most rows of a product tile.
+    const ROWS: usize;
+    /// Most vectors of sums a product tile keeps in registers.
+    const SUMS: usize;
+
+    /// Runs `kernel` in a function compiled for this unit.
+    fn run<K: Kernel>(self, kernel: K) -> K::Output;
+
+    fn splat(self, x: f32) -> Self::F32;
+    fn load(self, from: &[f32; LANES]) -> Self::F32;
+    fn store(self, v: Self::F32, to: &mut [f32; LANES]);
+
+    fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    fn sub(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    fn mul(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    fn div(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    fn sqrt(self, a: Self::F32) -> Self::F32;
+    /// a · b + c: one rounding in the fused class, two in the unfused.
+    fn mul_add(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
+    /// The larger; where one is NaN, either of the two; where both are zeros, either zero.
+    fn max(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    fn abs(self, a: Self::F32) -> Self::F32;
+    /// `yes` where a < b, else `no` (where one is NaN, too).
+    fn select_less(self, a: Self::F32, b: Self::F32, yes: Self::F32, no: Self::F32) -> Self::F32;
+    /// The bits of each lane shifted left by 23: the integer at the low end becomes the exponent.
+    fn shift_to_exponent(self, a: Self::F32) -> Self::F32;
+
+    /// Loads up to sixteen values; the lanes beyond are 0.
+    #[inline(always)]
+    fn load_part(self, from: &[f32]) -> Self::F32 {
+        let mut lanes = [0.0; LANES];
+        for (lane, &x) in lanes.iter_mut().zip(from) {
+            *lane = x;
+        }
+        self.load(&lanes)
+    }
+
+    /// Stores the first `to.len()` lanes, at most sixteen.
+    #[inline(always)]
+    fn store_part(self, v: Self::F32, to: &mut [f32]) {
+        let mut lanes = [0.0; LANES];
+        self.store(v, &mut lanes);
+        for (x, &lane) in to.iter_mut().zip(&lanes) {
+            *x = lane;
+        }
+    }
+
+    /// Folds the lanes by one tree: lane i with i + 8, then i + 4, i + 2, i + 1.
+    #[inline(always)]
+    fn sum(self, v: Self::F32) -> f32 {
+        fold(self, v, |a, b| a + b)
+    }
+
+    /// The largest lane, by the same tree; where one is NaN, anything.
+    #[inline(always)]
+    fn max_lane(self, v: Self::F32) -> f32 {
+        fold(self, v, |a, b| if a > b { a } else { b })
+    }
+
+    /// Transposes 16 rows of 16.
+    #[inline(always)]
+    fn transpose(self, rows: &[[f32; LANES]; LANES], to: &mut [[f32; LANES]; LANES]) {
+        for (i, row) in rows.iter().enumerate() {
+            for (column, &x) in to.iter_mut().zip(row) {
+                column[i] = x;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn fold<S: Simd>(simd: S, v: S::F32, combine: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut lanes = [0.0; LANES];
+    simd.store(v, &mut lanes);
+    let mut half = LANES / 2;
+    while half > 0 {
+        for i in 0..half {
+            lanes[i] = combine(lanes[i], lanes[i + half]);
+        }
+        half /= 2;
+    }
+    lanes[0]
+}
