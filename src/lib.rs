@@ -7,11 +7,23 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod bytes;
+mod cache;
 mod error;
 mod isa;
 pub mod kernels;
+mod linear;
+mod mask;
+mod multi_head;
 #[allow(unsafe_code)]
 mod simd;
 
+#[cfg(feature = "alloc")]
+pub use bytes::boxed;
+pub use bytes::{from_bytes, to_bytes};
+pub use cache::KvCache;
 pub use error::Error;
 pub use isa::Isa;
+pub use linear::Linear;
+pub use mask::{Causal, Hide, Keep, KeyLength, Mask, NoMask, Row, Shape};
+pub use multi_head::{MultiHeadAttention, Weights, Workspace};

@@ -1,7 +1,12 @@
 //! The algorithms, each on plain slices with a chosen unit: for engines that want one piece, and for people who measure.
 
+pub(crate) mod attend;
+pub(crate) mod exp;
+pub(crate) mod layer;
 pub(crate) mod panels;
 pub(crate) mod product;
+pub(crate) mod softmax;
 
 pub use panels::{Panels, pack, panel_index};
 pub use product::product;
+pub use softmax::softmax;

@@ -55,6 +55,12 @@ impl<'a> Panels<'a> {
         Ok(Self { data, rows, columns })
     }
 
+    /// The same for a slice that is known to fit.
+    #[inline(always)]
+    pub(crate) fn part(data: &'a [f32], rows: usize, columns: usize) -> Self {
+        Self { data, rows, columns }
+    }
+
     /// Rows of the matrix.
     pub const fn rows(&self) -> usize {
         self.rows

@@ -11,6 +11,7 @@ use core::array::from_fn;
 
 /// Rows that are taken through all strips before the next ones, so that they stay in the first two caches:
 /// 48 rows of 768 floats are 147 KB.
+const AHEAD: usize = 32;
 const ROW_BLOCK: usize = 48;
 
 /// `out[rows][columns] = left[rows][inner] · right[inner][columns] (+ bias[columns])`.
@@ -201,6 +202,9 @@ fn full_tile<S: Simd, const R: usize, const C: usize>(
     let left: [&[f32]; R] = from_fn(|r| &left[r][..inner]);
     let strips: [&[[f32; LANES]]; C] = from_fn(|c| &strips[c][..inner]);
     for k in 0..inner {
+        for c in 0..C {
+            simd.prefetch(strips[c].as_ptr().wrapping_add(k + AHEAD).cast());
+        }
         let right: [S::F32; C] = from_fn(|c| simd.load(&strips[c][k]));
         for r in 0..R {
             let value = simd.splat(left[r][k]);

@@ -61,6 +61,12 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn prefetch(self, at: *const f32) {
+        // SAFETY: a hint, which reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+
+    #[inline(always)]
     fn load_part(self, from: &[f32]) -> __m512 {
         // SAFETY: `self` is the proof of AVX-512F; lanes beyond the slice are masked off.
         unsafe { _mm512_maskz_loadu_ps(mask(from.len()), from.as_ptr()) }

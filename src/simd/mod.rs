@@ -67,6 +67,10 @@ pub(crate) trait Simd: Copy {
     /// The bits of each lane shifted left by 23: the integer at the low end becomes the exponent.
     fn shift_to_exponent(self, a: Self::F32) -> Self::F32;
 
+    /// Asks for a cache line that will be read soon; any address is fine.
+    #[inline(always)]
+    fn prefetch(self, _: *const f32) {}
+
     /// Loads up to sixteen values; the lanes beyond are 0.
     #[inline(always)]
     fn load_part(self, from: &[f32]) -> Self::F32 {
@@ -99,12 +103,12 @@ pub(crate) trait Simd: Copy {
         fold(self, v, |a, b| if a > b { a } else { b })
     }
 
-    /// Transposes 16 rows of 16.
+    /// Transposes 16 rows of 16 into the first 16 of `to`.
     #[inline(always)]
-    fn transpose(self, rows: &[[f32; LANES]; LANES], to: &mut [[f32; LANES]; LANES]) {
-        for (i, row) in rows.iter().enumerate() {
+    fn transpose(self, rows: [&[f32; LANES]; LANES], to: &mut [[f32; LANES]]) {
+        for (r, row) in rows.into_iter().enumerate() {
             for (column, &x) in to.iter_mut().zip(row) {
-                column[i] = x;
+                column[r] = x;
             }
         }
     }

@@ -1,0 +1,468 @@
+//! Scaled dot-product attention over keys and values in panels, tile by tile of keys, never holding n² of anything.
+//!
+//! `softmax(Q_i K_i^T · scale, over the keys the mask lets through) V_i` for each head i. One routine serves prefill,
+//! decoding and cross-attention: its rows are the (query, head of the group) pairs that read the same keys.
+
+use super::exp::exp2;
+use super::panels::{Panels, strip_width};
+use super::product::Product;
+use super::softmax::{LOG2_E, Merge, exponentials, reciprocal, row_max};
+use crate::mask::{Mask, Row, Shape};
+use crate::simd::{Kernel, LANES, Simd};
+
+/// Keys of a tile: cut at multiples of this from the first key on, so that every way of calling cuts alike. Keys and
+/// values of a tile of width 64 are 256 KB and stay in the second cache while the rows of a group go by.
+pub(crate) const KEY_TILE: usize = 512;
+
+/// Rows that meet a key tile before the next one is taken.
+const GROUP_ROWS: usize = 128;
+
+/// Where the rows of a tensor stand: head h of token t begins at `t * token + h * head`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strides {
+    pub token: usize,
+    pub head: usize,
+}
+
+/// Keys and values of all kv heads in panels, with room for `capacity` tokens.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyValues<'a> {
+    /// Head after head: `d_k` × `capacity` panels.
+    pub keys: &'a [f32],
+    /// Head after head: `capacity` × `d_v` panels.
+    pub values: &'a [f32],
+    pub heads: usize,
+    pub d_k: usize,
+    pub d_v: usize,
+    pub capacity: usize,
+}
+
+impl<'a> KeyValues<'a> {
+    #[inline(always)]
+    fn keys_of(&self, head: usize) -> Panels<'a> {
+        let size = self.d_k * self.capacity;
+        Panels::part(&self.keys[head * size..][..size], self.d_k, self.capacity)
+    }
+
+    #[inline(always)]
+    fn values_of(&self, head: usize) -> Panels<'a> {
+        let size = self.d_v * self.capacity;
+        Panels::part(&self.values[head * size..][..size], self.capacity, self.d_v)
+    }
+}
+
+/// What an attention call computes with, whether for outputs or for weights.
+pub(crate) struct Attention<'a, M> {
+    pub shape: Shape,
+    pub scale: f32,
+    pub queries: &'a [f32],
+    pub query_strides: Strides,
+    pub key_values: KeyValues<'a>,
+    pub mask: &'a M,
+    /// `[rows][keys of a tile]`: at least one row of the visible keys, rounded up to 16, or of a tile.
+    pub scores: &'a mut [f32],
+    /// `[16][d_k + d_v]`.
+    pub rows: &'a mut [f32],
+}
+
+/// A block of rows of one kv head against a range of keys of one tile.
+#[derive(Clone, Copy)]
+struct Block {
+    kv_head: usize,
+    first: usize,
+    count: usize,
+    /// First (a multiple of 16) and last + 1 of the keys.
+    keys: (usize, usize),
+    /// Floats from one row of scores to the next: the keys, rounded up to 16.
+    width: usize,
+}
+
+impl<M: Mask> Attention<'_, M> {
+    #[inline(always)]
+    pub fn reborrow(&mut self) -> Attention<'_, M> {
+        Attention { scores: &mut *self.scores, rows: &mut *self.rows, ..*self }
+    }
+
+    #[inline(always)]
+    fn group(&self) -> usize {
+        self.shape.heads / self.key_values.heads
+    }
+
+    /// The query token and the head of a row.
+    #[inline(always)]
+    fn place(&self, kv_head: usize, row: usize) -> (usize, usize) {
+        let group = self.group();
+        (row / group, kv_head * group + row % group)
+    }
+
+    /// Rows that the scratch has room for, at most 16.
+    #[inline(always)]
+    fn rows_at_once(&self) -> usize {
+        let width = self.shape.keys.min(KEY_TILE).next_multiple_of(LANES);
+        (self.scores.len() / width.max(1)).clamp(1, LANES)
+    }
+
+    /// The keys that rows `first..last` of a kv head may see.
+    #[inline(always)]
+    fn bounds(&self, first: usize, last: usize) -> (usize, usize) {
+        let group = self.group();
+        let (low, high) = self.mask.bounds(self.shape, first / group, last.div_ceil(group));
+        (low, high.min(self.shape.keys))
+    }
+
+    /// The block of rows `first..last` against the tile that begins at key `tile`, if it sees any of it.
+    #[inline(always)]
+    fn block(&self, kv_head: usize, first: usize, last: usize, tile: usize) -> Option<Block> {
+        let (low, high) = self.bounds(first, last);
+        let low = low.max(tile);
+        let keys = (low - low % LANES, high.min(tile + KEY_TILE));
+        (low < keys.1).then(|| Block {
+            kv_head,
+            first,
+            count: last - first,
+            keys,
+            width: (keys.1 - keys.0).next_multiple_of(LANES),
+        })
+    }
+
+    /// Copies the queries of a block, scaled so that their scores are in base 2.
+    #[inline(always)]
+    fn load_queries<S: Simd>(&mut self, simd: S, block: Block) {
+        let d_k = self.key_values.d_k;
+        let scale = simd.splat(self.scale * LOG2_E);
+        for r in 0..block.count {
+            let (query, head) = self.place(block.kv_head, block.first + r);
+            let start = query * self.query_strides.token + head * self.query_strides.head;
+            let from = &self.queries[start..][..d_k];
+            let to = &mut self.rows[r * d_k..][..d_k];
+            for (to, from) in to.chunks_mut(LANES).zip(from.chunks(LANES)) {
+                simd.store_part(simd.mul(simd.load_part(from), scale), to);
+            }
+        }
+    }
+
+    /// The masked scores of a block: `[count][width]`, -Inf where hidden.
+    #[inline(always)]
+    fn load_scores<S: Simd>(&mut self, simd: S, block: Block) {
+        let Block { kv_head, first, count, keys: (low, high), width } = block;
+        let d_k = self.key_values.d_k;
+        simd.run(Product {
+            left: &self.rows[..count * d_k],
+            left_stride: d_k,
+            rows: count,
+            right: self.key_values.keys_of(kv_head),
+            inner: (0, d_k),
+            columns: (low, low + width),
+            bias: &[],
+            out: self.scores,
+            out_stride: width,
+        });
+        for r in 0..count {
+            let (query, head) = self.place(kv_head, first + r);
+            let (scores, beyond) = self.scores[r * width..][..width].split_at_mut(high - low);
+            self.mask.apply(self.shape, Row { head, query, first_key: low }, scores);
+            beyond.fill(f32::NEG_INFINITY);
+        }
+    }
+
+    /// Scores to 2^(score - maximum of the row): the maxima and the sums.
+    #[inline(always)]
+    fn exponentials<S: Simd>(&mut self, simd: S, block: Block) -> ([f32; LANES], [f32; LANES]) {
+        let (mut max, mut sum) = ([f32::NEG_INFINITY; LANES], [0.0; LANES]);
+        let rows = self.scores.chunks_exact_mut(block.width).take(block.count);
+        for (row, max) in rows.zip(&mut max) {
+            *max = row_max(simd, row.as_chunks().0);
+        }
+        let rows = self.scores.chunks_exact_mut(block.width).take(block.count);
+        for ((row, sum), &max) in rows.zip(&mut sum).zip(&max) {
+            *sum = simd.sum(exponentials(simd, row.as_chunks_mut().0, max, simd.splat(0.0)));
+        }
+        (max, sum)
+    }
+}
+
+/// Attention outputs: each row is the weighted mean of the values it sees, or zeros.
+pub(crate) struct Attend<'a, M> {
+    pub attention: Attention<'a, M>,
+    pub out: &'a mut [f32],
+    pub out_strides: Strides,
+}
+
+impl<M: Mask> Kernel for Attend<'_, M> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        let rows = self.attention.shape.queries * self.attention.group();
+        for kv_head in 0..self.attention.key_values.heads {
+            for first in (0..rows).step_by(GROUP_ROWS) {
+                self.group(simd, kv_head, first, rows.min(first + GROUP_ROWS));
+            }
+        }
+    }
+}
+
+impl<M: Mask> Attend<'_, M> {
+    /// Rows `first..last` of a kv head against all keys.
+    #[inline(always)]
+    fn group<S: Simd>(&mut self, simd: S, kv_head: usize, first: usize, last: usize) {
+        let (mut max, mut sum) = ([f32::NEG_INFINITY; GROUP_ROWS], [0.0; GROUP_ROWS]);
+        let step = self.attention.rows_at_once();
+        let (low, high) = self.attention.bounds(first, last);
+        let mut tile = low - low % KEY_TILE;
+        while tile < high {
+            for row in (first..last).step_by(step) {
+                let end = last.min(row + step);
+                if let Some(block) = self.attention.block(kv_head, row, end, tile) {
+                    let rows = row - first..end - first;
+                    self.tile(simd, block, &mut max[rows.clone()], &mut sum[rows]);
+                }
+            }
+            tile += KEY_TILE;
+        }
+        for (row, &sum) in (first..last).zip(&sum) {
+            let out = self.out_row(kv_head, row);
+            if sum == 0.0 {
+                out.fill(0.0);
+                continue;
+            }
+            let factor = simd.splat(reciprocal(sum));
+            for out in out.chunks_mut(LANES) {
+                // Adding 0 makes one zero of the two: the sign of a zero may come from a hidden value.
+                let mean = simd.mul_add(simd.load_part(out), factor, simd.splat(0.0));
+                simd.store_part(mean, out);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn out_row(&mut self, kv_head: usize, row: usize) -> &mut [f32] {
+        let (query, head) = self.attention.place(kv_head, row);
+        let start = query * self.out_strides.token + head * self.out_strides.head;
+        &mut self.out[start..][..self.attention.key_values.d_v]
+    }
+
+    /// One block against one key tile, merged into the outputs and statistics (of its rows) so far.
+    #[inline(always)]
+    fn tile<S: Simd>(&mut self, simd: S, block: Block, max: &mut [f32], sum: &mut [f32]) {
+        let Block { kv_head, first, count, keys, width } = block;
+        let attention = &mut self.attention;
+        attention.load_queries(simd, block);
+        attention.load_scores(simd, block);
+        let (tile_max, tile_sum) = attention.exponentials(simd, block);
+        let KeyValues { d_k, d_v, .. } = attention.key_values;
+        simd.run(Product {
+            left: &attention.scores[..count * width],
+            left_stride: width,
+            rows: count,
+            right: attention.key_values.values_of(kv_head),
+            inner: keys,
+            columns: (0, d_v),
+            bias: &[],
+            out: &mut attention.rows[LANES * d_k..],
+            out_stride: d_v,
+        });
+        let (mut old_max, mut old_sum) = ([f32::NEG_INFINITY; LANES], [0.0; LANES]);
+        old_max[..count].copy_from_slice(max);
+        old_sum[..count].copy_from_slice(sum);
+        let merge = Merge::new(simd, (&old_max, &old_sum), (&tile_max, &tile_sum));
+        for r in 0..count {
+            if tile_sum[r] == 0.0 {
+                continue;
+            }
+            if M::HIDES && !tile_sum[r].is_nan() {
+                self.mend(simd, block, r, tile_max[r]);
+            }
+            let first_tile = sum[r] == 0.0;
+            let [old, new] = [merge.old_factor[r], merge.new_factor[r]].map(|f| simd.splat(f));
+            let (query, head) = self.attention.place(kv_head, first + r);
+            let start = query * self.out_strides.token + head * self.out_strides.head;
+            let out = &mut self.out[start..][..d_v];
+            let part = &self.attention.rows[LANES * d_k + r * d_v..][..d_v];
+            for (out, part) in out.chunks_mut(LANES).zip(part.chunks(LANES)) {
+                let mut merged = simd.load_part(part);
+                if !first_tile {
+                    merged = simd.mul_add(merged, new, simd.mul(simd.load_part(out), old));
+                }
+                simd.store_part(merged, out);
+            }
+        }
+        max.copy_from_slice(&merge.max[..count]);
+        sum.copy_from_slice(&merge.sum[..count]);
+    }
+
+    /// A hidden key has the weight 0, and 0 · NaN is NaN: where a row came out NaN it is computed again over its
+    /// visible keys alone.
+    #[inline(always)]
+    fn mend<S: Simd>(&mut self, simd: S, block: Block, r: usize, max: f32) {
+        let KeyValues { d_k, d_v, .. } = self.attention.key_values;
+        let part = LANES * d_k + r * d_v;
+        if !self.attention.rows[part..][..d_v].iter().any(|x| x.is_nan()) {
+            return;
+        }
+        let row = Block { first: block.first + r, count: 1, ..block };
+        self.attention.load_queries(simd, row);
+        self.attention.load_scores(simd, row);
+        let values = self.attention.key_values.values_of(block.kv_head);
+        let Attention { scores, rows, .. } = &mut self.attention;
+        let part = &mut rows[part..][..d_v];
+        part.fill(0.0);
+        let max = simd.splat(max);
+        for (i, scores) in scores[..block.width].as_chunks::<LANES>().0.iter().enumerate() {
+            let mut weights = [0.0; LANES];
+            simd.store(exp2(simd, simd.sub(simd.load(scores), max)), &mut weights);
+            for lane in 0..LANES {
+                if scores[lane] == f32::NEG_INFINITY {
+                    continue;
+                }
+                let key = block.keys.0 + i * LANES + lane;
+                for (s, part) in part.chunks_mut(LANES).enumerate() {
+                    let (value, _) = values.strip(s * LANES, key, key + 1);
+                    let weight = simd.splat(weights[lane]);
+                    let sum = simd.mul_add(weight, simd.load_part(value), simd.load_part(part));
+                    simd.store_part(sum, part);
+                }
+            }
+        }
+    }
+}
+
+/// Attention weights, `[heads][queries][keys]`, or their mean over the heads, `[queries][keys]`.
+pub(crate) struct Weigh<'a, M> {
+    pub attention: Attention<'a, M>,
+    pub mean: bool,
+    pub weights: &'a mut [f32],
+}
+
+impl<M: Mask> Kernel for Weigh<'_, M> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(mut self, simd: S) {
+        self.weights.fill(0.0);
+        let rows = self.attention.shape.queries * self.attention.group();
+        let step = self.attention.rows_at_once();
+        for kv_head in 0..self.attention.key_values.heads {
+            for first in (0..rows).step_by(step) {
+                self.block(simd, kv_head, first, rows.min(first + step));
+            }
+        }
+    }
+}
+
+impl<M: Mask> Weigh<'_, M> {
+    /// Twice over the keys: the statistics of all tiles are merged before the first weight is known.
+    #[inline(always)]
+    fn block<S: Simd>(&mut self, simd: S, kv_head: usize, first: usize, last: usize) {
+        let (mut max, mut sum) = ([f32::NEG_INFINITY; LANES], [0.0; LANES]);
+        let (low, high) = self.attention.bounds(first, last);
+        for write in [false, true] {
+            let mut tile = low - low % KEY_TILE;
+            while tile < high {
+                if let Some(block) = self.attention.block(kv_head, first, last, tile) {
+                    self.attention.load_queries(simd, block);
+                    self.attention.load_scores(simd, block);
+                    let (tile_max, tile_sum) = self.attention.exponentials(simd, block);
+                    if write {
+                        self.write(simd, block, (&max, &sum), (&tile_max, &tile_sum));
+                    } else {
+                        let merge = Merge::new(simd, (&max, &sum), (&tile_max, &tile_sum));
+                        (max, sum) = (merge.max, merge.sum);
+                    }
+                }
+                tile += KEY_TILE;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn write<S: Simd>(
+        &mut self,
+        simd: S,
+        block: Block,
+        (max, sum): (&[f32; LANES], &[f32; LANES]),
+        (tile_max, tile_sum): (&[f32; LANES], &[f32; LANES]),
+    ) {
+        let Shape { heads, queries, keys } = self.attention.shape;
+        let merge = Merge::new(simd, (max, sum), (tile_max, tile_sum));
+        for r in 0..block.count {
+            if tile_sum[r] == 0.0 {
+                continue;
+            }
+            let (query, head) = self.attention.place(block.kv_head, block.first + r);
+            let row = if self.mean { query } else { head * queries + query };
+            let weights = &mut self.weights[row * keys..][block.keys.0..block.keys.1];
+            let powers = &self.attention.scores[r * block.width..];
+            let [factor, rescale] = [merge.new_factor[r], reciprocal(sum[r])];
+            let share = if self.mean { 1.0 / heads as f32 } else { 1.0 };
+            for (weight, &power) in weights.iter_mut().zip(powers) {
+                let own = power * factor * rescale;
+                *weight = if self.mean { *weight + own * share } else { own };
+            }
+        }
+    }
+}
+
+/// Writes rows of keys and values, `[count][heads * d]`, as tokens `first..` of the panels.
+pub(crate) struct Store<'a> {
+    pub panels: &'a mut [f32],
+    pub rows: &'a [f32],
+    pub row_stride: usize,
+    pub heads: usize,
+    pub d: usize,
+    pub capacity: usize,
+    pub first: usize,
+    pub count: usize,
+}
+
+impl Store<'_> {
+    /// Values: a token is a row of each head's panels.
+    #[inline(always)]
+    pub fn values<S: Simd>(self, simd: S) {
+        let Self { d, capacity, .. } = self;
+        for (head, panels) in self.panels.chunks_exact_mut(d * capacity).take(self.heads).enumerate() {
+            for start in (0..d).step_by(LANES) {
+                let width = strip_width(d, start);
+                let strip = &mut panels[start * capacity + self.first * width..];
+                for (token, to) in strip.chunks_exact_mut(width).take(self.count).enumerate() {
+                    let from = &self.rows[token * self.row_stride + head * d + start..][..width];
+                    simd.store_part(simd.load_part(from), to);
+                }
+            }
+        }
+    }
+
+    /// Keys: a token is a column of each head's panels.
+    #[inline(always)]
+    pub fn keys<S: Simd>(self, simd: S) {
+        let Self { d, capacity, first, .. } = self;
+        let last = first + self.count;
+        for (head, panels) in self.panels.chunks_exact_mut(d * capacity).take(self.heads).enumerate() {
+            let mut token = first;
+            while token < last {
+                let start = token - token % LANES;
+                let width = strip_width(capacity, start);
+                let strip = &mut panels[start * d..][..width * d];
+                let end = last.min(start + LANES);
+                let rows = &self.rows[(token - first) * self.row_stride + head * d..];
+                let mut column = 0;
+                if end - token == LANES {
+                    while column + LANES <= d {
+                        let rows = core::array::from_fn(|r| {
+                            &rows[r * self.row_stride + column..].as_chunks().0[0]
+                        });
+                        let to = strip[column * LANES..].as_chunks_mut().0;
+                        simd.transpose(rows, to);
+                        column += LANES;
+                    }
+                }
+                for (c, to) in strip.chunks_exact_mut(width).enumerate().skip(column) {
+                    for (r, to) in to[token - start..end - start].iter_mut().enumerate() {
+                        *to = rows[r * self.row_stride + c];
+                    }
+                }
+                token = end;
+            }
+        }
+    }
+}

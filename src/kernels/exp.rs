@@ -1,0 +1,24 @@
+//! Powers of two: the exponential of softmax, whose scores are kept in base 2.
+
+use crate::simd::Simd;
+
+/// 2^x for x ≤ 0, NaN for NaN: 0 below -126 (so no denormal is ever made), exactly 1 at 0.
+///
+/// x = n + f with n the nearest integer, |f| ≤ 1/2; a polynomial of degree 6 gives 2^f, n goes to the exponent.
+#[inline(always)]
+pub(crate) fn exp2<S: Simd>(simd: S, x: S::F32) -> S::F32 {
+    // Minimax over [-1/2, 1/2] with the constant term 1, coefficients rounded to f32 one after the other.
+    const C: [f32; 6] = [
+        0.693_147_2, 0.240_226_5, 0.055_504_1, 0.009_618_1, 0.001_333_36, 0.000_154_035,
+    ];
+    // 1.5 · 2^23 rounds to an integer; 127 more leaves the biased exponent of 2^n in the low bits.
+    const ROUND: f32 = 12_582_912.0 + 127.0;
+    let rounded = simd.add(x, simd.splat(ROUND));
+    let f = simd.sub(x, simd.sub(rounded, simd.splat(ROUND)));
+    let mut p = simd.splat(C[5]);
+    for c in [C[4], C[3], C[2], C[1], C[0], 1.0] {
+        p = simd.mul_add(p, f, simd.splat(c));
+    }
+    let power = simd.mul(p, simd.shift_to_exponent(rounded));
+    simd.select_less(x, simd.splat(-126.0), simd.splat(0.0), power)
+}

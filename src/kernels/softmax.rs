@@ -1,0 +1,150 @@
+//! Stable softmax, in base 2, and the one place where partial results are merged.
+
+use super::exp::exp2;
+use crate::error::{Error, check_length};
+use crate::isa::Isa;
+use crate::simd::{Kernel, LANES, Simd};
+
+pub(crate) const LOG2_E: f32 = core::f32::consts::LOG2_E;
+
+/// Softmax of each row of `[rows][columns]` in place: `exp(x_j - max) / Σ exp(x_j - max)`.
+///
+/// -Inf gets the weight 0; a row of -Inf only becomes zeros; a row with NaN or +Inf becomes NaN.
+///
+/// ```
+/// use dhyan::{Isa, kernels::softmax};
+/// let mut row = [4.0, 2.0, 5.0];
+/// softmax(Isa::detect(), &mut row, 3)?;
+/// assert!((row[0] - 0.2595).abs() < 1e-4 && (row[1] - 0.0351).abs() < 1e-4 && (row[2] - 0.7054).abs() < 1e-4);
+/// # Ok::<(), dhyan::Error>(())
+/// ```
+pub fn softmax(isa: Isa, rows: &mut [f32], columns: usize) -> Result<(), Error> {
+    let count = rows.len().checked_div(columns).unwrap_or(0);
+    check_length("rows", count * columns, rows.len())?;
+    if columns > 0 {
+        isa.run(Softmax { rows, columns });
+    }
+    Ok(())
+}
+
+struct Softmax<'a> {
+    rows: &'a mut [f32],
+    columns: usize,
+}
+
+impl Kernel for Softmax<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let log2_e = simd.splat(LOG2_E);
+        for row in self.rows.chunks_exact_mut(self.columns) {
+            let (vectors, rest) = row.as_chunks_mut::<LANES>();
+            let mut tail = [f32::NEG_INFINITY; LANES];
+            tail[..rest.len()].copy_from_slice(rest);
+            let tail = core::slice::from_mut(&mut tail);
+            for v in vectors.iter_mut().chain(&mut *tail) {
+                let scaled = simd.mul(simd.load(v), log2_e);
+                simd.store(scaled, v);
+            }
+            let max = {
+                let mut max = simd.splat(f32::NEG_INFINITY);
+                for v in vectors.iter().chain(&*tail) {
+                    max = simd.max(max, simd.load(v));
+                }
+                simd.max_lane(max)
+            };
+            let mut sum = simd.splat(0.0);
+            sum = exponentials(simd, vectors, max, sum);
+            sum = exponentials(simd, tail, max, sum);
+            let sum = simd.sum(sum);
+            let factor = simd.splat(reciprocal(sum));
+            for v in vectors.iter_mut().chain(&mut *tail) {
+                let weight = simd.mul(simd.load(v), factor);
+                simd.store(weight, v);
+            }
+            rest.copy_from_slice(&tail[0][..rest.len()]);
+        }
+    }
+}
+
+/// 1 / sum, and 0 for the sum of a row that sees nothing.
+#[inline(always)]
+pub(crate) fn reciprocal(sum: f32) -> f32 {
+    if sum == 0.0 { 0.0 } else { 1.0 / sum }
+}
+
+/// The largest score of a row (anything, where one is NaN: the sum will be NaN).
+#[inline(always)]
+pub(crate) fn row_max<S: Simd>(simd: S, row: &[[f32; LANES]]) -> f32 {
+    let mut max = simd.splat(f32::NEG_INFINITY);
+    for v in row {
+        max = simd.max(max, simd.load(v));
+    }
+    simd.max_lane(max)
+}
+
+/// Scores to 2^(score - max), and their sum by lanes onto `sum`.
+#[inline(always)]
+pub(crate) fn exponentials<S: Simd>(
+    simd: S,
+    row: &mut [[f32; LANES]],
+    max: f32,
+    mut sum: S::F32,
+) -> S::F32 {
+    // A row of -Inf only: anything finite, so that its powers are 0 and not NaN.
+    let max = simd.splat(if max == f32::NEG_INFINITY { 0.0 } else { max });
+    for v in row {
+        let power = exp2(simd, simd.sub(simd.load(v), max));
+        sum = simd.add(sum, power);
+        simd.store(power, v);
+    }
+    sum
+}
+
+/// How two partial results over different keys become one: the online softmax (Milakov and Gimelshein 2018,
+/// arXiv:1805.02867). A partial result is a maximum, a sum of 2^(score - max), and outputs weighted the same way.
+#[derive(Clone, Copy)]
+pub(crate) struct Merge {
+    pub max: [f32; LANES],
+    pub sum: [f32; LANES],
+    /// What the outputs so far, and the new ones, are multiplied by.
+    pub old_factor: [f32; LANES],
+    pub new_factor: [f32; LANES],
+}
+
+impl Merge {
+    /// Merges (max, sum) of sixteen rows. Where one side has seen nothing (its sum is 0) the other one is taken as it is.
+    #[inline(always)]
+    pub fn new<S: Simd>(
+        simd: S,
+        (old_max, old_sum): (&[f32; LANES], &[f32; LANES]),
+        (new_max, new_sum): (&[f32; LANES], &[f32; LANES]),
+    ) -> Self {
+        let [om, os, nm, ns] = [old_max, old_sum, new_max, new_sum].map(|v| simd.load(v));
+        let max = simd.max(om, nm);
+        let old_factor = exp2(simd, simd.sub(om, max));
+        let new_factor = exp2(simd, simd.sub(nm, max));
+        let sum = simd.mul_add(ns, new_factor, simd.mul(os, old_factor));
+        let mut merge = Merge {
+            max: [0.0; LANES],
+            sum: [0.0; LANES],
+            old_factor: [0.0; LANES],
+            new_factor: [0.0; LANES],
+        };
+        simd.store(max, &mut merge.max);
+        simd.store(sum, &mut merge.sum);
+        simd.store(old_factor, &mut merge.old_factor);
+        simd.store(new_factor, &mut merge.new_factor);
+        for r in 0..LANES {
+            if new_sum[r] == 0.0 {
+                (merge.max[r], merge.sum[r]) = (old_max[r], old_sum[r]);
+                (merge.old_factor[r], merge.new_factor[r]) = (1.0, 0.0);
+            } else if old_sum[r] == 0.0 {
+                (merge.max[r], merge.sum[r]) = (new_max[r], new_sum[r]);
+                (merge.old_factor[r], merge.new_factor[r]) = (0.0, 1.0);
+            }
+        }
+        merge
+    }
+}
