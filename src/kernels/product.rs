@@ -6,12 +6,12 @@
 use super::panels::Panels;
 use crate::error::{Error, check_length};
 use crate::isa::Isa;
-use crate::simd::{Kernel, LANES, Simd};
+use crate::simd::{Kernel, LANES, Rows, Simd};
 use core::array::from_fn;
 
 /// Rows that are taken through all strips before the next ones, so that they stay in the first two caches:
 /// 48 rows of 768 floats are 147 KB.
-const AHEAD: usize = 32;
+const AHEAD: usize = 4;
 const ROW_BLOCK: usize = 48;
 
 /// `out[rows][columns] = left[rows][inner] · right[inner][columns] (+ bias[columns])`.
@@ -142,8 +142,8 @@ impl Product<'_> {
     #[inline(always)]
     fn tile<S: Simd, const R: usize, const C: usize>(&mut self, simd: S, row: usize, column: usize) {
         let (first, last) = self.inner;
-        let left: [&[f32]; R] =
-            from_fn(|r| &self.left[(row + r) * self.left_stride..][..last - first]);
+        let left = &self.left[row * self.left_stride..];
+        let left = Rows::<R>::new(left, self.left_stride, last - first);
         let to = column - self.columns.0;
         if C == 0 {
             let (strip, width) = self.right.strip(column, first, last);
@@ -178,38 +178,45 @@ impl Product<'_> {
     }
 }
 
-/// Strips that `rows` rows of sums leave registers for.
+/// Strips that `rows` rows leave registers for: their sums, and two steps of each strip. One row reads a strip's
+/// values once, from memory.
 #[inline(always)]
 fn strips_at_once<S: Simd>(rows: usize) -> usize {
-    match S::SUMS / rows.max(1) {
-        0 | 1 => 1,
-        2 | 3 => 2,
-        4..8 => 4,
-        _ => 8,
-    }
+    let fits = |strips| rows * strips <= S::SUMS && (rows == 1 || (rows + 2) * strips <= S::SUMS + 4);
+    [8, 4, 2].into_iter().find(|&strips| fits(strips)).unwrap_or(1)
 }
 
 /// `[R][inner] × C strips of [inner][16] → [R][C * 16]`, all sums in registers: by far the most time is spent here.
 #[inline(always)]
 fn full_tile<S: Simd, const R: usize, const C: usize>(
     simd: S,
-    left: [&[f32]; R],
+    left: Rows<'_, R>,
     strips: [&[[f32; LANES]]; C],
     mut sums: [[S::F32; C]; R],
 ) -> [[S::F32; C]; R] {
-    let inner = left[0].len();
-    // Said once here, so that the loop has no bounds to check.
-    let left: [&[f32]; R] = from_fn(|r| &left[r][..inner]);
-    let strips: [&[[f32; LANES]]; C] = from_fn(|c| &strips[c][..inner]);
-    for k in 0..inner {
-        for c in 0..C {
-            simd.prefetch(strips[c].as_ptr().wrapping_add(k + AHEAD).cast());
+    // Two steps at a time, so that the address of a row's value is made once for both.
+    let (pairs, inner) = (left.pairs(), left.len());
+    let strip_pairs: [&[[[f32; LANES]; 2]]; C] = from_fn(|c| &strips[c].as_chunks().0[..pairs]);
+    for p in 0..pairs {
+        for strip in strip_pairs {
+            simd.prefetch(strip.as_ptr().wrapping_add(p + AHEAD).cast());
+            simd.prefetch(strip.as_ptr().cast::<[f32; LANES]>().wrapping_add(2 * (p + AHEAD) + 1).cast());
         }
-        let right: [S::F32; C] = from_fn(|c| simd.load(&strips[c][k]));
+        let right: [[S::F32; C]; 2] = from_fn(|i| from_fn(|c| simd.load(&strip_pairs[c][p][i])));
         for r in 0..R {
-            let value = simd.splat(left[r][k]);
+            for (value, right) in left.pair(r, p).into_iter().zip(right) {
+                let value = simd.splat(value);
+                for c in 0..C {
+                    sums[r][c] = simd.mul_add(value, right[c], sums[r][c]);
+                }
+            }
+        }
+    }
+    if inner % 2 == 1 {
+        for r in 0..R {
+            let value = simd.splat(left.at(r, inner - 1));
             for c in 0..C {
-                sums[r][c] = simd.mul_add(value, right[c], sums[r][c]);
+                sums[r][c] = simd.mul_add(value, simd.load(&strips[c][inner - 1]), sums[r][c]);
             }
         }
     }
@@ -220,17 +227,15 @@ fn full_tile<S: Simd, const R: usize, const C: usize>(
 #[inline(always)]
 fn narrow_tile<S: Simd, const R: usize>(
     simd: S,
-    left: [&[f32]; R],
+    left: Rows<'_, R>,
     strip: &[f32],
     width: usize,
     mut sums: [S::F32; R],
 ) -> [S::F32; R] {
-    let inner = left[0].len();
-    let left: [&[f32]; R] = from_fn(|r| &left[r][..inner]);
-    for (k, right) in strip.chunks_exact(width).take(inner).enumerate() {
+    for (k, right) in strip.chunks_exact(width).take(left.len()).enumerate() {
         let right = simd.load_part(right);
         for r in 0..R {
-            sums[r] = simd.mul_add(simd.splat(left[r][k]), right, sums[r]);
+            sums[r] = simd.mul_add(simd.splat(left.at(r, k)), right, sums[r]);
         }
     }
     sums

@@ -13,6 +13,7 @@ mod avx512;
 mod neon;
 #[cfg(portable)]
 mod portable;
+mod rows;
 mod scalar;
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -21,6 +22,7 @@ pub(crate) use {avx2::Avx2, avx512::Avx512};
 pub(crate) use neon::Neon;
 #[cfg(portable)]
 pub(crate) use portable::Portable;
+pub(crate) use rows::Rows;
 pub(crate) use scalar::Scalar;
 
 /// Lanes of a vector, and columns of a panel strip.
