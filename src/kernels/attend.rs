@@ -91,8 +91,10 @@ impl<M: Mask> Attention<'_, M> {
     /// The query token and the head of a row.
     #[inline(always)]
     fn place(&self, kv_head: usize, row: usize) -> (usize, usize) {
-        let group = self.group();
-        (row / group, kv_head * group + row % group)
+        match self.group() {
+            1 => (row, kv_head), // without the division
+            group => (row / group, kv_head * group + row % group),
+        }
     }
 
     /// Rows that the scratch has room for, at most 16.
@@ -135,9 +137,7 @@ impl<M: Mask> Attention<'_, M> {
             let start = query * self.query_strides.token + head * self.query_strides.head;
             let from = &self.queries[start..][..d_k];
             let to = &mut self.rows[r * d_k..][..d_k];
-            for (to, from) in to.chunks_mut(LANES).zip(from.chunks(LANES)) {
-                simd.store_part(simd.mul(simd.load_part(from), scale), to);
-            }
+            simd.map(from, to, #[inline(always)] |q| simd.mul(q, scale));
         }
     }
 
@@ -227,11 +227,8 @@ impl<M: Mask> Attend<'_, M> {
                 continue;
             }
             let factor = simd.splat(reciprocal(sum));
-            for out in out.chunks_mut(LANES) {
-                // Adding 0 makes one zero of the two: the sign of a zero may come from a hidden value.
-                let mean = simd.mul_add(simd.load_part(out), factor, simd.splat(0.0));
-                simd.store_part(mean, out);
-            }
+            // Adding 0 makes one zero of the two: the sign of a zero may come from a hidden value.
+            simd.update(out, #[inline(always)] |sum| simd.mul_add(sum, factor, simd.splat(0.0)));
         }
     }
 
@@ -279,12 +276,12 @@ impl<M: Mask> Attend<'_, M> {
             let start = query * self.out_strides.token + head * self.out_strides.head;
             let out = &mut self.out[start..][..d_v];
             let part = &self.attention.rows[LANES * d_k + r * d_v..][..d_v];
-            for (out, part) in out.chunks_mut(LANES).zip(part.chunks(LANES)) {
-                let mut merged = simd.load_part(part);
-                if !first_tile {
-                    merged = simd.mul_add(merged, new, simd.mul(simd.load_part(out), old));
-                }
-                simd.store_part(merged, out);
+            if first_tile {
+                out.copy_from_slice(part);
+            } else {
+                simd.combine(part, out, #[inline(always)] |part, out| {
+                    simd.mul_add(part, new, simd.mul(out, old))
+                });
             }
         }
         max.copy_from_slice(&merge.max[..count]);

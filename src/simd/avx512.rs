@@ -2,6 +2,7 @@
 
 use super::{Kernel, LANES, Simd};
 use core::arch::x86_64::*;
+use core::array::from_fn;
 
 cpufeatures::new!(detected, "avx512f");
 
@@ -70,6 +71,45 @@ impl Simd for Avx512 {
     fn load_part(self, from: &[f32]) -> __m512 {
         // SAFETY: `self` is the proof of AVX-512F; lanes beyond the slice are masked off.
         unsafe { _mm512_maskz_loadu_ps(mask(from.len()), from.as_ptr()) }
+    }
+
+    /// Four rounds of sixteen shuffles: pairs of lanes, then of doubles, then of quarters.
+    #[inline(always)]
+    fn transpose(self, rows: [&[f32; LANES]; LANES], to: &mut [[f32; LANES]]) {
+        let to = &mut to[..LANES];
+        // SAFETY: `self` is the proof of AVX-512F; loads and stores stay in their arrays.
+        unsafe {
+            let a: [__m512; 16] = from_fn(|i| self.load(rows[i]));
+            // Of rows 2 i, 2 i + 1 (of each quarter): the low, then the high two lanes, interleaved.
+            let b: [__m512; 16] = from_fn(|i| {
+                let (x, y) = (a[i & !1], a[i | 1]);
+                if i % 2 == 0 { _mm512_unpacklo_ps(x, y) } else { _mm512_unpackhi_ps(x, y) }
+            });
+            // Of four rows: lane i % 4 of each quarter.
+            let c: [__m512d; 16] = from_fn(|i| {
+                let first = (i & !3) + (i % 4) / 2;
+                let (x, y) = (_mm512_castps_pd(b[first]), _mm512_castps_pd(b[first + 2]));
+                if i % 2 == 0 { _mm512_unpacklo_pd(x, y) } else { _mm512_unpackhi_pd(x, y) }
+            });
+            let c = c.map(|x| _mm512_castpd_ps(x));
+            // Quarters 0 and 2 (or 1 and 3) of rows 0..8 and of rows 8..16.
+            let d: [__m512; 16] = from_fn(|i| {
+                let first = (i & 8) + i % 4;
+                let (x, y) = (c[first], c[first + 4]);
+                match i & 4 {
+                    0 => _mm512_shuffle_f32x4::<0b10_00_10_00>(x, y),
+                    _ => _mm512_shuffle_f32x4::<0b11_01_11_01>(x, y),
+                }
+            });
+            for (i, to) in to.iter_mut().enumerate() {
+                let (x, y) = (d[i % 8], d[i % 8 + 8]);
+                let column = match i & 8 {
+                    0 => _mm512_shuffle_f32x4::<0b10_00_10_00>(x, y),
+                    _ => _mm512_shuffle_f32x4::<0b11_01_11_01>(x, y),
+                };
+                self.store(column, to);
+            }
+        }
     }
 
     #[inline(always)]

@@ -93,6 +93,44 @@ pub(crate) trait Simd: Copy {
         }
     }
 
+    /// `to[i] = f(from[i])`, sixteen at a time.
+    #[inline(always)]
+    fn map(self, from: &[f32], to: &mut [f32], f: impl Fn(Self::F32) -> Self::F32) {
+        let (vectors, rest) = from.as_chunks();
+        let (to_vectors, to_rest) = to.as_chunks_mut();
+        for (from, to) in vectors.iter().zip(to_vectors) {
+            self.store(f(self.load(from)), to);
+        }
+        if !to_rest.is_empty() {
+            self.store_part(f(self.load_part(rest)), to_rest);
+        }
+    }
+
+    /// `values[i] = f(values[i])`, sixteen at a time.
+    #[inline(always)]
+    fn update(self, values: &mut [f32], f: impl Fn(Self::F32) -> Self::F32) {
+        let (vectors, rest) = values.as_chunks_mut();
+        for v in vectors {
+            self.store(f(self.load(v)), v);
+        }
+        if !rest.is_empty() {
+            self.store_part(f(self.load_part(rest)), rest);
+        }
+    }
+
+    /// `to[i] = f(from[i], to[i])`, sixteen at a time.
+    #[inline(always)]
+    fn combine(self, from: &[f32], to: &mut [f32], f: impl Fn(Self::F32, Self::F32) -> Self::F32) {
+        let (vectors, rest) = from.as_chunks();
+        let (to_vectors, to_rest) = to.as_chunks_mut();
+        for (from, to) in vectors.iter().zip(to_vectors) {
+            self.store(f(self.load(from), self.load(to)), to);
+        }
+        if !to_rest.is_empty() {
+            self.store_part(f(self.load_part(rest), self.load_part(to_rest)), to_rest);
+        }
+    }
+
     /// Folds the lanes by one tree: lane i with i + 8, then i + 4, i + 2, i + 1.
     #[inline(always)]
     fn sum(self, v: Self::F32) -> f32 {
