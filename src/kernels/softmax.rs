@@ -43,10 +43,6 @@ impl Kernel for Softmax<'_> {
             let mut tail = [f32::NEG_INFINITY; LANES];
             tail[..rest.len()].copy_from_slice(rest);
             let tail = core::slice::from_mut(&mut tail);
-            for v in vectors.iter_mut().chain(&mut *tail) {
-                let scaled = simd.mul(simd.load(v), log2_e);
-                simd.store(scaled, v);
-            }
             let max = {
                 let mut max = simd.splat(f32::NEG_INFINITY);
                 for v in vectors.iter().chain(&*tail) {
@@ -54,9 +50,14 @@ impl Kernel for Softmax<'_> {
                 }
                 simd.max_lane(max)
             };
+            // Base 2 only after the maximum is off: x · log2 e could overflow, and would round coarsely where x is large.
+            let max = simd.splat(finite(max));
             let mut sum = simd.splat(0.0);
-            sum = exponentials(simd, vectors, max, sum);
-            sum = exponentials(simd, tail, max, sum);
+            for v in vectors.iter_mut().chain(&mut *tail) {
+                let power = exp2(simd, simd.mul(simd.sub(simd.load(v), max), log2_e));
+                sum = simd.add(sum, power);
+                simd.store(power, v);
+            }
             let sum = simd.sum(sum);
             let factor = simd.splat(reciprocal(sum));
             for v in vectors.iter_mut().chain(&mut *tail) {
@@ -84,6 +85,12 @@ pub(crate) fn row_max<S: Simd>(simd: S, row: &[[f32; LANES]]) -> f32 {
     simd.max_lane(max)
 }
 
+/// The maximum of a row of -Inf only: anything finite, so that its powers are 0 and not NaN.
+#[inline(always)]
+fn finite(max: f32) -> f32 {
+    if max == f32::NEG_INFINITY { 0.0 } else { max }
+}
+
 /// Scores to 2^(score - max), and their sum by lanes onto `sum`.
 #[inline(always)]
 pub(crate) fn exponentials<S: Simd>(
@@ -92,8 +99,7 @@ pub(crate) fn exponentials<S: Simd>(
     max: f32,
     mut sum: S::F32,
 ) -> S::F32 {
-    // A row of -Inf only: anything finite, so that its powers are 0 and not NaN.
-    let max = simd.splat(if max == f32::NEG_INFINITY { 0.0 } else { max });
+    let max = simd.splat(finite(max));
     for v in row {
         let power = exp2(simd, simd.sub(simd.load(v), max));
         sum = simd.add(sum, power);
