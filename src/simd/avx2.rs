@@ -37,6 +37,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[inline(never)]
         #[target_feature(enable = "avx2,fma")]
         fn with_features<K: Kernel>(simd: Avx2, kernel: K) -> K::Output {
             kernel.run(simd)

@@ -35,6 +35,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[inline(never)]
         #[target_feature(enable = "avx512f")]
         fn with_features<K: Kernel>(simd: Avx512, kernel: K) -> K::Output {
             kernel.run(simd)

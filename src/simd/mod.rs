@@ -47,7 +47,7 @@ pub(crate) trait Simd: Copy {
     /// Most vectors of sums a product tile keeps in registers.
     const SUMS: usize;
 
-    /// Runs `kernel` in a function compiled for this unit.
+    /// Runs `kernel` in a function of its own, compiled for this unit.
     fn run<K: Kernel>(self, kernel: K) -> K::Output;
 
     fn splat(self, x: f32) -> Self::F32;

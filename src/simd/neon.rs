@@ -37,6 +37,7 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        #[inline(never)]
         #[target_feature(enable = "neon")]
         fn with_features<K: Kernel>(simd: Neon, kernel: K) -> K::Output {
             kernel.run(simd)
