@@ -101,7 +101,12 @@
 //! assert_eq!(MultiHeadAttention::<512, 8>::PARAMETERS, MultiHeadAttention::<512, 1>::PARAMETERS);
 //! ```
 //!
-//! Only the exponentials, h · n², grow with h.
+//! Only the exponentials, h · n², grow with h. That h divides d_model is checked by the compiler; this does not build:
+//!
+//! ```compile_fail,E0080
+//! use dhyan::MultiHeadAttention;
+//! let layer = MultiHeadAttention::<10, 3>::ZERO;
+//! ```
 //!
 //! # What the four matrices do
 //!
