@@ -4,6 +4,7 @@ use crate::cache::KvCache;
 use crate::error::Error;
 use crate::linear::Linear;
 use crate::multi_head::{MultiHeadAttention, Workspace};
+use crate::norm::LayerNorm;
 use bytemuck::{Pod, Zeroable};
 use core::mem::{align_of, size_of};
 
@@ -13,6 +14,13 @@ unsafe impl<const IN: usize, const OUT: usize> Zeroable for Linear<IN, OUT> {}
 // SAFETY: as above.
 #[allow(unsafe_code)]
 unsafe impl<const IN: usize, const OUT: usize> Pod for Linear<IN, OUT> {}
+
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl<const D: usize> Zeroable for LayerNorm<D> {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl<const D: usize> Pod for LayerNorm<D> {}
 
 // SAFETY: `repr(C)`, fields that are `Pod` with the alignment of f32, so there is no padding.
 #[allow(unsafe_code)]

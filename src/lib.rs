@@ -18,6 +18,7 @@ pub mod kernels;
 mod linear;
 mod mask;
 mod multi_head;
+mod norm;
 mod position;
 #[allow(unsafe_code)]
 mod simd;
@@ -31,6 +32,7 @@ pub use isa::Isa;
 pub use linear::Linear;
 pub use mask::{Causal, Hide, Keep, KeyLength, Mask, NoMask, Row, Shape};
 pub use multi_head::{MultiHeadAttention, Weights, Workspace};
+pub use norm::LayerNorm;
 pub use position::{
     HeadLayout, Pairing, Positions, Rotary, RotaryTable, RotaryView, add_sinusoidal, sinusoidal,
 };

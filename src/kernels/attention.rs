@@ -81,8 +81,7 @@ pub fn attention(
     let Dimensions { heads, kv_heads, d_k, d_v } = dimensions;
     let [query_width, key_width] = [heads, kv_heads].map(|h| h.saturating_mul(d_k));
     let [out_width, value_width] = [heads, kv_heads].map(|h| h.saturating_mul(d_v));
-    let shape =
-        Shape { heads, queries: queries.len() / query_width, keys: keys.len() / key_width };
+    let shape = Shape { heads, queries: queries.len() / query_width, keys: keys.len() / key_width };
     check_length("queries", shape.queries * query_width, queries.len())?;
     check_length("keys", shape.keys * key_width, keys.len())?;
     check_length("values", shape.keys.saturating_mul(value_width), values.len())?;

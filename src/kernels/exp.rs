@@ -27,7 +27,11 @@ impl Kernel for Exp2<'_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        simd.update(self.x, #[inline(always)] |x| exp2_of(simd, x));
+        simd.update(
+            self.x,
+            #[inline(always)]
+            |x| exp2_of(simd, x),
+        );
     }
 }
 

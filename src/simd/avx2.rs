@@ -76,7 +76,6 @@ impl Simd for Avx2 {
         sqrt(a) = _mm256_sqrt_ps(a);
         mul_add(a, b, c) = _mm256_fmadd_ps(a, b, c);
         max(a, b) = _mm256_max_ps(a, b);
-        abs(a) = _mm256_andnot_ps(_mm256_set1_ps(-0.0), a);
         select_less(a, b, yes, no) = _mm256_blendv_ps(no, yes, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b));
         shift_to_exponent(a) =
             _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(a)));

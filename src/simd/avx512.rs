@@ -55,7 +55,6 @@ impl Simd for Avx512 {
         sqrt(a: __m512) -> __m512 = _mm512_sqrt_ps(a);
         mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
         max(a: __m512, b: __m512) -> __m512 = _mm512_max_ps(a, b);
-        abs(a: __m512) -> __m512 = _mm512_abs_ps(a);
         select_less(a: __m512, b: __m512, yes: __m512, no: __m512) -> __m512 =
             _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), no, yes);
         shift_to_exponent(a: __m512) -> __m512 =

@@ -63,7 +63,6 @@ pub(crate) trait Simd: Copy {
     fn mul_add(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
     /// The larger; where one is NaN, either of the two; where both are zeros, either zero.
     fn max(self, a: Self::F32, b: Self::F32) -> Self::F32;
-    fn abs(self, a: Self::F32) -> Self::F32;
     /// `yes` where a < b, else `no` (where one is NaN, too).
     fn select_less(self, a: Self::F32, b: Self::F32, yes: Self::F32, no: Self::F32) -> Self::F32;
     /// The bits of each lane shifted left by 23: the integer at the low end becomes the exponent.

@@ -77,7 +77,6 @@ impl Simd for Neon {
         sqrt(a) = vsqrtq_f32(a);
         mul_add(a, b, c) = vfmaq_f32(c, a, b);
         max(a, b) = vmaxq_f32(a, b);
-        abs(a) = vabsq_f32(a);
         select_less(a, b, yes, no) = vbslq_f32(vcltq_f32(a, b), yes, no);
         shift_to_exponent(a) = vreinterpretq_f32_u32(vshlq_n_u32::<23>(vreinterpretq_u32_f32(a)));
     }

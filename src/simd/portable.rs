@@ -60,7 +60,6 @@ impl Simd for Portable {
         sqrt(a) = a.sqrt();
         mul_add(a, b, c) = a.mul_add(b, c);
         max(a, b) = a.fast_max(b);
-        abs(a) = a.abs();
         select_less(a, b, yes, no) = a.simd_lt(b).bitselect(yes, no);
         shift_to_exponent(a) = bytemuck::cast(bytemuck::cast::<f32x8, u32x8>(a) << 23);
     }

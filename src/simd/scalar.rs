@@ -56,7 +56,6 @@ impl Simd for Scalar {
         sqrt(a) = libm::sqrtf(a);
         mul_add(a, b, c) = mul_add(a, b, c);
         max(a, b) = if a > b { a } else { b };
-        abs(a) = f32::from_bits(a.to_bits() & 0x7fff_ffff);
         select_less(a, b, yes, no) = if a < b { yes } else { no };
         shift_to_exponent(a) = f32::from_bits(a.to_bits() << 23);
     }
