@@ -262,6 +262,32 @@
 //! index order, tiles are cut at absolute multiples of 512 keys, sums over keys run in lanes by absolute index, and
 //! a hidden key changes nothing. Chunks of any size give these bits too.
 //!
+//! # Where a token stands
+//!
+//! Attention itself does not know: without a mask, tokens in another order give the same outputs in that order. So
+//! positions are added to the tokens ([`sinusoidal`](crate::sinusoidal)), or turn queries and keys
+//! ([`Rotary`](crate::Rotary)):
+//!
+//! ```
+//! use dhyan::{Error, Linear, MultiHeadAttention, NoMask, Workspace, add_sinusoidal};
+//! const W: Linear<2, 2> = Linear::new(&[[0.3, -0.8], [0.5, 0.7]], &[0.0; 2]);
+//! static LAYER: MultiHeadAttention<2, 1> = MultiHeadAttention::new(W, W, W, W);
+//! let mut workspace = Workspace::<2, 2>::new();
+//! let mut difference_when_exchanged = |with_positions: bool| {
+//!     let [mut y, mut z] = [[[0.0; 2]; 2]; 2];
+//!     for (mut x, out) in [([[1.0, 2.0], [3.0, 4.0]], &mut y), ([[3.0, 4.0], [1.0, 2.0]], &mut z)] {
+//!         if with_positions {
+//!             add_sinusoidal(0, 2, x.as_flattened_mut())?;
+//!         }
+//!         LAYER.self_attention(&x, &NoMask, &mut workspace, out)?;
+//!     }
+//!     Ok::<f32, Error>((y[0][0] - z[1][0]).abs())
+//! };
+//! assert!(difference_when_exchanged(false)? < 1e-6);
+//! assert!(difference_when_exchanged(true)? > 1e-2);
+//! # Ok::<(), Error>(())
+//! ```
+//!
 //! # The worked example
 //!
 //! n = 10 tokens, d_model = 512, h = 8, d_k = 64:
