@@ -1,4 +1,6 @@
-//! Multi-head attention.
+//! [guide]: guide
+//! [bits]: guide::bits
+#![doc = include_str!("../README.md")]
 #![no_std]
 #![deny(unsafe_code, missing_docs)]
 
@@ -10,6 +12,7 @@ extern crate std;
 mod bytes;
 mod cache;
 mod error;
+pub mod guide;
 mod isa;
 pub mod kernels;
 mod linear;

@@ -93,8 +93,14 @@ impl Product<'_> {
     #[inline(always)]
     fn block<S: Simd>(&mut self, simd: S, start: usize, end: usize) {
         // Tiles as tall as the registers allow, evened out: 13 rows are 7 + 6, not 12 + 1.
-        let count = (end - start).div_ceil(S::ROWS);
-        let tall = (end - start).div_ceil(count.max(1));
+        let rows = end - start;
+        let (tall, rest) = match rows.div_ceil(S::ROWS) {
+            0 | 1 => (rows, 0),
+            count => {
+                let tall = rows.div_ceil(count);
+                (tall, rows % tall)
+            }
+        };
         let strips = strips_at_once::<S>(tall);
         let (mut column, last) = self.columns;
         while column < last {
@@ -103,87 +109,131 @@ impl Product<'_> {
             while at_once > full && at_once > 1 {
                 at_once /= 2;
             }
-            let mut row = start;
-            while row < end {
-                let rows = tall.min(end - row);
-                match at_once {
-                    8 if S::SUMS >= 8 => self.rows::<S, 8>(simd, row, rows, column),
-                    4 if S::SUMS >= 4 => self.rows::<S, 4>(simd, row, rows, column),
-                    2 if S::SUMS >= 2 => self.rows::<S, 2>(simd, row, rows, column),
-                    _ if full > 0 => self.rows::<S, 1>(simd, row, rows, column),
-                    _ => self.rows::<S, 0>(simd, row, rows, column),
-                }
-                row += rows;
+            let wide = |this: &mut Self, rows, tiles| match at_once {
+                8 if fits::<S>(1, 8) => this.column::<S, 8>(simd, rows, tiles, column),
+                4 if fits::<S>(1, 4) => this.column::<S, 4>(simd, rows, tiles, column),
+                2 if fits::<S>(1, 2) => this.column::<S, 2>(simd, rows, tiles, column),
+                _ if full > 0 => this.column::<S, 1>(simd, rows, tiles, column),
+                _ => this.column::<S, 0>(simd, rows, tiles, column),
+            };
+            wide(self, tall, (start, end - rest));
+            if rest > 0 {
+                wide(self, rest, (end - rest, end));
             }
             column += at_once * LANES;
         }
     }
 
-    /// `C` full strips, or the narrow last one for `C` = 0.
+    /// Rows `first..last` in tiles of `rows`, times `C` full strips (the narrow last one for `C` = 0).
     #[inline(always)]
-    fn rows<S: Simd, const C: usize>(&mut self, simd: S, row: usize, rows: usize, column: usize) {
+    fn column<S: Simd, const C: usize>(
+        &mut self,
+        simd: S,
+        rows: usize,
+        (first, last): (usize, usize),
+        column: usize,
+    ) {
+        let tiles = Tiles { product: self, first, last, column };
         match rows {
-            1 => self.tile::<S, 1, C>(simd, row, column),
-            2 if S::ROWS >= 2 && 2 * C <= S::SUMS => self.tile::<S, 2, C>(simd, row, column),
-            3 if S::ROWS >= 3 && 3 * C <= S::SUMS => self.tile::<S, 3, C>(simd, row, column),
-            4 if S::ROWS >= 4 && 4 * C <= S::SUMS => self.tile::<S, 4, C>(simd, row, column),
-            5 if S::ROWS >= 5 && 5 * C <= S::SUMS => self.tile::<S, 5, C>(simd, row, column),
-            6 if S::ROWS >= 6 && 6 * C <= S::SUMS => self.tile::<S, 6, C>(simd, row, column),
-            7 if S::ROWS >= 7 && 7 * C <= S::SUMS => self.tile::<S, 7, C>(simd, row, column),
-            8 if S::ROWS >= 8 && 8 * C <= S::SUMS => self.tile::<S, 8, C>(simd, row, column),
-            9 if S::ROWS >= 9 && 9 * C <= S::SUMS => self.tile::<S, 9, C>(simd, row, column),
-            10 if S::ROWS >= 10 && 10 * C <= S::SUMS => self.tile::<S, 10, C>(simd, row, column),
-            11 if S::ROWS >= 11 && 11 * C <= S::SUMS => self.tile::<S, 11, C>(simd, row, column),
-            12 if S::ROWS >= 12 && 12 * C <= S::SUMS => self.tile::<S, 12, C>(simd, row, column),
+            1 => tiles.run_on::<S, 1, C>(simd),
+            2 if fits::<S>(2, C) => tiles.run_on::<S, 2, C>(simd),
+            3 if fits::<S>(3, C) => tiles.run_on::<S, 3, C>(simd),
+            4 if fits::<S>(4, C) => tiles.run_on::<S, 4, C>(simd),
+            5 if fits::<S>(5, C) => tiles.run_on::<S, 5, C>(simd),
+            6 if fits::<S>(6, C) => tiles.run_on::<S, 6, C>(simd),
+            7 if fits::<S>(7, C) => tiles.run_on::<S, 7, C>(simd),
+            8 if fits::<S>(8, C) => tiles.run_on::<S, 8, C>(simd),
+            9 if fits::<S>(9, C) => tiles.run_on::<S, 9, C>(simd),
+            10 if fits::<S>(10, C) => tiles.run_on::<S, 10, C>(simd),
+            11 if fits::<S>(11, C) => tiles.run_on::<S, 11, C>(simd),
+            12 if fits::<S>(12, C) => tiles.run_on::<S, 12, C>(simd),
             _ => {}
         }
     }
+}
+
+/// Tiles of equal height, one below the other.
+struct Tiles<'a, 'b> {
+    product: &'a mut Product<'b>,
+    first: usize,
+    last: usize,
+    column: usize,
+}
+
+/// The same, of a size that the compiler knows: a function of its own, so that a call sets up no other size's loop.
+struct TilesOf<'a, 'b, const R: usize, const C: usize>(Tiles<'a, 'b>);
+
+impl<'a, 'b> Tiles<'a, 'b> {
+    #[inline(always)]
+    fn run_on<S: Simd, const R: usize, const C: usize>(self, simd: S) {
+        simd.run(TilesOf::<'a, 'b, R, C>(self));
+    }
+}
+
+impl<const R: usize, const C: usize> Kernel for TilesOf<'_, '_, R, C> {
+    type Output = ();
 
     #[inline(always)]
-    fn tile<S: Simd, const R: usize, const C: usize>(&mut self, simd: S, row: usize, column: usize) {
-        let (first, last) = self.inner;
-        let left = &self.left[row * self.left_stride..];
-        let left = Rows::<R>::new(left, self.left_stride, last - first);
-        let to = column - self.columns.0;
-        if C == 0 {
-            let (strip, width) = self.right.strip(column, first, last);
-            let wanted = (self.columns.1 - column).min(LANES);
-            let bias = match self.bias.is_empty() {
-                true => simd.splat(0.0),
-                false => simd.load_part(&self.bias[to..to + wanted]),
-            };
-            let sums = narrow_tile(simd, left, strip, width, [bias; R]);
-            for (r, &sum) in sums.iter().enumerate() {
-                let out = &mut self.out[(row + r) * self.out_stride + to..];
-                simd.store_part(sum, &mut out[..wanted]);
-            }
-        } else {
-            let strips: [&[[f32; LANES]]; C] =
-                from_fn(|c| self.right.strip(column + c * LANES, first, last).0.as_chunks().0);
-            let bias: [S::F32; C] = match self.bias.is_empty() {
-                true => [simd.splat(0.0); C],
-                false => {
-                    let bias = self.bias[to..].as_chunks::<LANES>().0;
-                    from_fn(|c| simd.load(&bias[c]))
+    fn run<S: Simd>(self, simd: S) {
+        let Tiles { product, first, last, column } = self.0;
+        let (top, bottom) = product.inner;
+        let (inner, to) = (bottom - top, column - product.columns.0);
+        let wanted = if C == 0 { (product.columns.1 - column).min(LANES) } else { C * LANES };
+        let bias = match product.bias {
+            [] => &[],
+            bias => &bias[to..to + wanted],
+        };
+        for row in (first..last).step_by(R) {
+            let left = Rows::<R>::new(
+                &product.left[row * product.left_stride..],
+                product.left_stride,
+                inner,
+            );
+            let out = &mut product.out[row * product.out_stride + to..];
+            if C == 0 {
+                let (strip, width) = product.right.strip(column, top, bottom);
+                let sums = narrow_tile(simd, left, strip, width, [simd.load_part(bias); R]);
+                for (r, &sum) in sums.iter().enumerate() {
+                    simd.store_part(sum, &mut out[r * product.out_stride..][..wanted]);
                 }
-            };
-            let sums = full_tile(simd, left, strips, [bias; R]);
-            for (r, sums) in sums.iter().enumerate() {
-                let out = &mut self.out[(row + r) * self.out_stride + to..][..C * LANES];
-                for (out, &sum) in out.as_chunks_mut().0.iter_mut().zip(sums) {
-                    simd.store(sum, out);
+            } else {
+                let strips: [&[[f32; LANES]]; C] = from_fn(
+                    #[inline(always)]
+                    |c| product.right.strip(column + c * LANES, top, bottom).0.as_chunks().0,
+                );
+                let bias: [S::F32; C] = from_fn(
+                    #[inline(always)]
+                    |c| match bias.as_chunks().0.get(c) {
+                        Some(bias) => simd.load(bias),
+                        None => simd.splat(0.0),
+                    },
+                );
+                let sums = full_tile(simd, left, strips, [bias; R]);
+                for (r, sums) in sums.iter().enumerate() {
+                    let out = &mut out[r * product.out_stride..][..C * LANES];
+                    for (out, &sum) in out.as_chunks_mut().0.iter_mut().zip(sums) {
+                        simd.store(sum, out);
+                    }
                 }
             }
         }
     }
 }
 
-/// Strips that `rows` rows leave registers for: their sums, and two steps of each strip. One row reads a strip's
-/// values once, from memory.
+/// Whether a tile of `rows` × `strips` has its sums, the strips of one step (of two, where there are many registers)
+/// and a value in registers. One row reads a strip's values once, from memory.
+const fn fits<S: Simd>(rows: usize, strips: usize) -> bool {
+    let steps = if S::REGISTERS >= 32 { 2 } else { 1 };
+    match rows {
+        1 => strips <= 1 || 2 * strips <= S::REGISTERS,
+        _ => rows <= S::ROWS && rows * strips + steps * strips < S::REGISTERS,
+    }
+}
+
+/// Strips that a tile of `rows` rows takes at once.
 #[inline(always)]
 fn strips_at_once<S: Simd>(rows: usize) -> usize {
-    let fits = |strips| rows * strips <= S::SUMS && (rows == 1 || (rows + 2) * strips <= S::SUMS + 4);
-    [8, 4, 2].into_iter().find(|&strips| fits(strips)).unwrap_or(1)
+    [8, 4, 2].into_iter().find(|&strips| fits::<S>(rows, strips)).unwrap_or(1)
 }
 
 /// `[R][inner] × C strips of [inner][16] → [R][C * 16]`, all sums in registers: by far the most time is spent here.
@@ -196,31 +246,69 @@ fn full_tile<S: Simd, const R: usize, const C: usize>(
 ) -> [[S::F32; C]; R] {
     // Two steps at a time, so that the address of a row's value is made once for both.
     let (pairs, inner) = (left.pairs(), left.len());
-    let strip_pairs: [&[[[f32; LANES]; 2]]; C] = from_fn(|c| &strips[c].as_chunks().0[..pairs]);
+    let strip_pairs: [&[[[f32; LANES]; 2]]; C] = from_fn(
+        #[inline(always)]
+        |c| &strips[c].as_chunks().0[..pairs],
+    );
     for p in 0..pairs {
         for strip in strip_pairs {
             simd.prefetch(strip.as_ptr().wrapping_add(p + AHEAD).cast());
-            simd.prefetch(strip.as_ptr().cast::<[f32; LANES]>().wrapping_add(2 * (p + AHEAD) + 1).cast());
+            simd.prefetch(
+                strip.as_ptr().cast::<[f32; LANES]>().wrapping_add(2 * (p + AHEAD) + 1).cast(),
+            );
         }
-        let right: [[S::F32; C]; 2] = from_fn(|i| from_fn(|c| simd.load(&strip_pairs[c][p][i])));
-        for r in 0..R {
-            for (value, right) in left.pair(r, p).into_iter().zip(right) {
-                let value = simd.splat(value);
-                for c in 0..C {
-                    sums[r][c] = simd.mul_add(value, right[c], sums[r][c]);
-                }
+        let pair: [&[[f32; LANES]; 2]; C] = from_fn(
+            #[inline(always)]
+            |c| &strip_pairs[c][p],
+        );
+        let [even, odd] = [0, 1].map(
+            #[inline(always)]
+            |i| {
+                from_fn::<S::F32, C, _>(
+                    #[inline(always)]
+                    |c| simd.load(&pair[c][i]),
+                )
+            },
+        );
+        if S::REGISTERS >= 32 && R > 1 {
+            for r in 0..R {
+                let values = left.pair(r, p);
+                add_step(simd, &mut sums[r], values[0], &even);
+                add_step(simd, &mut sums[r], values[1], &odd);
+            }
+        } else {
+            for r in 0..R {
+                add_step(simd, &mut sums[r], left.pair(r, p)[0], &even);
+            }
+            for r in 0..R {
+                add_step(simd, &mut sums[r], left.pair(r, p)[1], &odd);
             }
         }
     }
     if inner % 2 == 1 {
+        let right = from_fn(
+            #[inline(always)]
+            |c| simd.load(&strips[c][inner - 1]),
+        );
         for r in 0..R {
-            let value = simd.splat(left.at(r, inner - 1));
-            for c in 0..C {
-                sums[r][c] = simd.mul_add(value, simd.load(&strips[c][inner - 1]), sums[r][c]);
-            }
+            add_step(simd, &mut sums[r], left.at(r, inner - 1), &right);
         }
     }
     sums
+}
+
+/// One step of a row: its value times that step of each strip.
+#[inline(always)]
+fn add_step<S: Simd, const C: usize>(
+    simd: S,
+    sums: &mut [S::F32; C],
+    value: f32,
+    right: &[S::F32; C],
+) {
+    let value = simd.splat(value);
+    for c in 0..C {
+        sums[c] = simd.mul_add(value, right[c], sums[c]);
+    }
 }
 
 /// The same for the last strip, `width` columns wide.
@@ -232,8 +320,14 @@ fn narrow_tile<S: Simd, const R: usize>(
     width: usize,
     mut sums: [S::F32; R],
 ) -> [S::F32; R] {
-    for (k, right) in strip.chunks_exact(width).take(left.len()).enumerate() {
-        let right = simd.load_part(right);
+    // Whole vectors while they are in the strip: the lanes beyond its width are never stored.
+    let inner = left.len();
+    let whole = if inner * width < LANES { 0 } else { (inner * width - LANES) / width + 1 };
+    for k in 0..inner {
+        let right = match k < whole {
+            true => simd.load(strip[k * width..].first_chunk().unwrap_or(&[0.0; LANES])),
+            false => simd.load_part(&strip[k * width..][..width]),
+        };
         for r in 0..R {
             sums[r] = simd.mul_add(simd.splat(left.at(r, k)), right, sums[r]);
         }
