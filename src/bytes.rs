@@ -61,6 +61,9 @@ pub fn to_bytes<T: Pod>(layer: &T) -> &[u8] {
 /// A layer of zeros on the heap, which never passes over the stack.
 #[cfg(feature = "alloc")]
 pub fn boxed<T: Zeroable>() -> Result<alloc::boxed::Box<T>, Error> {
-    bytemuck::allocation::try_zeroed_box()
-        .map_err(|()| Error::Capacity { what: "heap", capacity: 0, needed: size_of::<T>() })
+    bytemuck::allocation::try_zeroed_box().map_err(|()| Error::Capacity {
+        what: "heap",
+        capacity: 0,
+        needed: size_of::<T>(),
+    })
 }

@@ -1,12 +1,12 @@
 //! Which vector unit runs a call.
 
-use crate::simd::{Kernel, Scalar, Simd};
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-use crate::simd::{Avx2, Avx512};
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 use crate::simd::Neon;
 #[cfg(portable)]
 use crate::simd::Portable;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+use crate::simd::{Avx2, Avx512};
+use crate::simd::{Kernel, Scalar, Simd};
 use core::fmt;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 

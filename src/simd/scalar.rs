@@ -22,7 +22,7 @@ impl Simd for Scalar {
     type F32 = Array;
     const FUSED: bool = cfg!(any(fused_arm, fused_riscv, target_arch = "aarch64"));
     const ROWS: usize = 1;
-    const SUMS: usize = 1;
+    const REGISTERS: usize = 1;
 
     #[inline(always)]
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
@@ -112,11 +112,7 @@ fn mul_add(a: f32, b: f32, c: f32) -> f32 {
 }
 
 /// No fused instruction that the build may count on: two roundings.
-#[cfg(not(any(
-    fused_arm,
-    fused_riscv,
-    all(target_arch = "aarch64", target_feature = "neon")
-)))]
+#[cfg(not(any(fused_arm, fused_riscv, all(target_arch = "aarch64", target_feature = "neon"))))]
 #[inline(always)]
 fn mul_add(a: f32, b: f32, c: f32) -> f32 {
     a * b + c
