@@ -1,7 +1,7 @@
 //! How time is taken. The machine's speed drifts, so a figure is worth only what the machine could do at that moment:
 //! all cases take turns, round after round, and each reading of a case stands between two readings of the peak.
 
-use crate::cases::{Case, Limit};
+use crate::cases::Case;
 use crate::machine::Unit;
 use dhyan::Error;
 use serde::Serialize;
@@ -93,7 +93,7 @@ pub fn measure(rounds: usize, units: &[Unit], cases: &mut [Case]) -> Result<Repo
                 result?;
                 let peak_gflops = before.max(unit.peak());
                 let read = || unit.read_time(&memory[..case.bytes / 4], BUDGET);
-                let read_nanoseconds = (case.limit == Limit::Reading).then(read);
+                let read_nanoseconds = case.is_read.then(read);
                 row.readings.push(Reading { nanoseconds, peak_gflops, read_nanoseconds });
             }
         }

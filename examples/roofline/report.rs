@@ -13,7 +13,9 @@ impl Spread {
     fn of(values: impl Iterator<Item = f64>) -> Self {
         let mut sorted: Vec<f64> = values.collect();
         sorted.sort_by(f64::total_cmp);
-        Self { min: sorted[0], median: sorted[sorted.len() / 2], max: sorted[sorted.len() - 1] }
+        let last = sorted.len() - 1;
+        let median = (sorted[last / 2] + sorted[last.div_ceil(2)]) / 2.0;
+        Self { min: sorted[0], median, max: sorted[last] }
     }
 }
 
