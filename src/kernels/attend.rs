@@ -407,14 +407,29 @@ impl<M: Mask> Weigh<'_, M> {
             }
             let (query, head) = self.attention.place(block.kv_head, block.first + r);
             let row = if self.mean { query } else { head * queries + query };
+            let (mut start, mut factor, mut rescale) =
+                (r * block.width, merge.new_factor[r], reciprocal(sum[r]));
+            if sum[r].is_nan() {
+                self.mark(simd, Block { first: block.first + r, count: 1, ..block });
+                (start, factor, rescale) = (0, 1.0, 1.0);
+            }
             let weights = &mut self.weights[row * keys..][block.keys.0..block.keys.1];
-            let powers = &self.attention.scores[r * block.width..];
-            let [factor, rescale] = [merge.new_factor[r], reciprocal(sum[r])];
+            let powers = &self.attention.scores[start..];
             let share = if self.mean { 1.0 / heads as f32 } else { 1.0 };
             for (weight, &power) in weights.iter_mut().zip(powers) {
                 let own = power * factor * rescale;
                 *weight = if self.mean { *weight + own * share } else { own };
             }
+        }
+    }
+
+    /// The weights of a row that is NaN: NaN, but 0 where hidden.
+    #[inline(always)]
+    fn mark<S: Simd>(&mut self, simd: S, row: Block) {
+        self.attention.load_queries(simd, row);
+        self.attention.load_scores(simd, row);
+        for score in &mut self.attention.scores[..row.width] {
+            *score = if *score == f32::NEG_INFINITY { 0.0 } else { f32::NAN };
         }
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod exp;
 pub(crate) mod layer;
 pub(crate) mod panels;
 pub(crate) mod product;
+pub(crate) mod rotary;
 pub(crate) mod softmax;
 
 pub use panels::{Panels, pack, panel_index};

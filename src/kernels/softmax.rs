@@ -43,15 +43,15 @@ impl Kernel for Softmax<'_> {
             let mut tail = [f32::NEG_INFINITY; LANES];
             tail[..rest.len()].copy_from_slice(rest);
             let tail = core::slice::from_mut(&mut tail);
-            for v in vectors.iter_mut().chain(&mut *tail) {
-                let scaled = simd.mul(simd.load(v), log2_e);
-                simd.store(scaled, v);
-            }
             let max = row_max(simd, tail, row_max(simd, vectors, simd.splat(f32::NEG_INFINITY)));
+            // Base 2 only after the maximum is off: x · log2 e could overflow, and would round coarsely where x is large.
             let max = finite_max(simd, simd.splat(simd.largest(max)));
             let mut sum = simd.splat(0.0);
-            sum = exponentials(simd, vectors, max, sum);
-            sum = exponentials(simd, tail, max, sum);
+            for v in vectors.iter_mut().chain(&mut *tail) {
+                let power = exp2(simd, simd.mul(simd.sub(simd.load(v), max), log2_e));
+                sum = simd.add(sum, power);
+                simd.store(power, v);
+            }
             let sum = simd.sum(sum);
             let factor = simd.splat(reciprocal(sum));
             for v in vectors.iter_mut().chain(&mut *tail) {

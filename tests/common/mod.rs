@@ -1,0 +1,70 @@
+//! What the tests share.
+#![allow(dead_code, unused_imports)] // Each test file uses a part.
+
+mod layers;
+mod model;
+mod random;
+mod reference;
+
+pub use layers::{AnyLayer, Case, MaskOf, Matrix, Parameters, Sizes};
+pub use model::Model;
+pub use random::{MODES, Mode, Random};
+pub use reference::Reference;
+
+use dhyan::Isa;
+use std::fmt::Display;
+use std::io::Write;
+use std::sync::Once;
+
+/// The units of this processor. Says once which they are, past the capture of test output, and panics where one that
+/// `DHYAN_REQUIRE_ISA` (names with commas between) asks for is missing: a test that runs nothing must not pass.
+pub fn units() -> impl Iterator<Item = Isa> {
+    static SAY: Once = Once::new();
+    SAY.call_once(|| {
+        let names: Vec<_> = Isa::available().map(Isa::name).collect();
+        let _ = writeln!(std::io::stderr(), "units: {}", names.join(", "));
+    });
+    let required = std::env::var("DHYAN_REQUIRE_ISA").unwrap_or_default();
+    for name in required.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        assert!(Isa::named(name).is_some(), "DHYAN_REQUIRE_ISA: no {name} here");
+    }
+    Isa::available()
+}
+
+/// The units by class, each class with its model.
+pub fn classes() -> Vec<(Model, Vec<Isa>)> {
+    let units: Vec<Isa> = units().collect();
+    let class = |fused| units.iter().copied().filter(|isa| isa.is_fused() == fused).collect();
+    let classes = [true, false].map(|fused| (Model { fused }, class(fused)));
+    classes.into_iter().filter(|(_, units): &(_, Vec<Isa>)| !units.is_empty()).collect()
+}
+
+/// The bits, with one NaN for all: sign and payload of a NaN differ between processors.
+pub fn bits(x: f32) -> u32 {
+    if x.is_nan() { f32::NAN.to_bits() } else { x.to_bits() }
+}
+
+/// Panics with the first difference, unless all bits are the same.
+#[track_caller]
+pub fn assert_same(what: impl Display, expected: &[f32], found: &[f32]) {
+    assert_eq!(expected.len(), found.len(), "{what}: lengths");
+    let differs = |i: &usize| bits(expected[*i]) != bits(found[*i]);
+    if let Some(i) = (0..found.len()).find(differs) {
+        let (e, f) = (expected[i], found[i]);
+        let count = (0..found.len()).filter(differs).count();
+        panic!(
+            "{what}: {count} of {} differ, the first at {i}: expected {e:e} ({:08x}), found {f:e} ({:08x})",
+            found.len(),
+            e.to_bits(),
+            f.to_bits()
+        );
+    }
+}
+
+/// Runs `test` on a thread with room for the largest workspace.
+pub fn with_large_stack(test: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(256 << 20).spawn(test);
+    if let Err(panic) = thread.expect("a thread").join() {
+        std::panic::resume_unwind(panic);
+    }
+}

@@ -1,0 +1,8 @@
+//! The tests that call layers, in one crate: each crate that does compiles the kernels anew.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod poison;
+mod same_bits;
+mod ways;
