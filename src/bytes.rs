@@ -1,8 +1,9 @@
 //! Layers as bytes, and bytes as layers, without a copy. The one place where the layout of a type is vouched for.
 
+use crate::cache::KvCache;
 use crate::error::Error;
 use crate::linear::Linear;
-use crate::multi_head::MultiHeadAttention;
+use crate::multi_head::{MultiHeadAttention, Workspace};
 use bytemuck::{Pod, Zeroable};
 use core::mem::{align_of, size_of};
 
@@ -23,6 +24,16 @@ unsafe impl<const D_MODEL: usize, const H: usize, const D_KV: usize, const D_SOU
 #[allow(unsafe_code)]
 unsafe impl<const D_MODEL: usize, const H: usize, const D_KV: usize, const D_SOURCE: usize> Pod
     for MultiHeadAttention<D_MODEL, H, D_KV, D_SOURCE>
+{
+}
+
+// SAFETY: floats and integers only; 0 is a value of each.
+#[allow(unsafe_code)]
+unsafe impl<const N: usize, const D_KV: usize> Zeroable for KvCache<N, D_KV> {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl<const N: usize, const D_MODEL: usize, const D_KV: usize> Zeroable
+    for Workspace<N, D_MODEL, D_KV>
 {
 }
 

@@ -3,7 +3,7 @@
 //! `softmax(Q_i K_i^T · scale, over the keys the mask lets through) V_i` for each head i. One routine serves prefill,
 //! decoding and cross-attention: its rows are the (query, head of the group) pairs that read the same keys.
 
-use super::exp::exp2;
+use super::exp::exp2_of;
 use super::panels::{Panels, strip_width};
 use super::product::Product;
 use super::softmax::{LOG2_E, Merge, exponentials, finite_max, reciprocal, row_max};
@@ -326,7 +326,7 @@ impl<M: Mask> Attend<'_, M> {
         let max = simd.splat(max);
         for (i, scores) in scores[..block.width].as_chunks::<LANES>().0.iter().enumerate() {
             let mut weights = [0.0; LANES];
-            simd.store(exp2(simd, simd.sub(simd.load(scores), max)), &mut weights);
+            simd.store(exp2_of(simd, simd.sub(simd.load(scores), max)), &mut weights);
             for lane in 0..LANES {
                 if scores[lane] == f32::NEG_INFINITY {
                     continue;

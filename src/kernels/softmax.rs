@@ -1,6 +1,6 @@
 //! Stable softmax, in base 2, and the one place where partial results are merged.
 
-use super::exp::exp2;
+use super::exp::exp2_of;
 use crate::error::{Error, check_length};
 use crate::isa::Isa;
 use crate::simd::{Kernel, LANES, Simd};
@@ -48,7 +48,7 @@ impl Kernel for Softmax<'_> {
             let max = finite_max(simd, simd.splat(simd.largest(max)));
             let mut sum = simd.splat(0.0);
             for v in vectors.iter_mut().chain(&mut *tail) {
-                let power = exp2(simd, simd.mul(simd.sub(simd.load(v), max), log2_e));
+                let power = exp2_of(simd, simd.mul(simd.sub(simd.load(v), max), log2_e));
                 sum = simd.add(sum, power);
                 simd.store(power, v);
             }
@@ -93,7 +93,7 @@ pub(crate) fn exponentials<S: Simd>(
     mut sum: S::F32,
 ) -> S::F32 {
     for v in row {
-        let power = exp2(simd, simd.sub(simd.load(v), max));
+        let power = exp2_of(simd, simd.sub(simd.load(v), max));
         sum = simd.add(sum, power);
         simd.store(power, v);
     }
@@ -129,8 +129,8 @@ impl Merge {
         let (om, os) = (simd.load_part(old_max), simd.load_part(old_sum));
         let (nm, ns) = (simd.load(new_max), simd.load(new_sum));
         let max = simd.max(om, nm);
-        let old_factor = exp2(simd, simd.sub(om, max));
-        let new_factor = exp2(simd, simd.sub(nm, max));
+        let old_factor = exp2_of(simd, simd.sub(om, max));
+        let new_factor = exp2_of(simd, simd.sub(nm, max));
         let sum = simd.mul_add(ns, new_factor, simd.mul(os, old_factor));
         let mut merge = Merge::of_first(*new_max, *new_sum);
         simd.store(max, &mut merge.max);
