@@ -171,7 +171,7 @@ impl<const D_MODEL: usize, const H: usize, const D_KV: usize, const D_SOURCE: us
         Self { query, key, value, output }
     }
 
-    /// The textbook's matrices of each head, W_i^Q, W_i^K and W_i^V, and W^O, all in [in][out] order, without biases.
+    /// The textbook's matrices of each head, W_i^Q, W_i^K and W_i^V, and W^O, all in `[in][out]` order, without biases.
     ///
     /// `D_K` and `H_KV` are inferred from the arguments, and checked by the compiler.
     pub const fn from_heads<const D_K: usize, const H_KV: usize>(
