@@ -7,7 +7,8 @@ fn main() {
         println!("cargo::rustc-check-cfg=cfg({name})");
     }
     let var = |name: &str| std::env::var(name).unwrap_or_default();
-    let (target, arch, abi) = (var("TARGET"), var("CARGO_CFG_TARGET_ARCH"), var("CARGO_CFG_TARGET_ABI"));
+    let (target, arch, abi) =
+        (var("TARGET"), var("CARGO_CFG_TARGET_ARCH"), var("CARGO_CFG_TARGET_ABI"));
 
     // thumbv7em and thumbv8m.main with hardware floats (VFPv4 or later: the instruction is there).
     if arch == "arm" && target.starts_with("thumb") && abi == "eabihf" {

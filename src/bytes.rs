@@ -1,8 +1,10 @@
 //! Layers as bytes, and bytes as layers, without a copy. The one place where the layout of a type is vouched for.
 
+use crate::cache::KvCache;
 use crate::error::Error;
 use crate::linear::Linear;
-use crate::multi_head::MultiHeadAttention;
+use crate::multi_head::{MultiHeadAttention, Workspace};
+use crate::norm::LayerNorm;
 use bytemuck::{Pod, Zeroable};
 use core::mem::{align_of, size_of};
 
@@ -12,6 +14,13 @@ unsafe impl<const IN: usize, const OUT: usize> Zeroable for Linear<IN, OUT> {}
 // SAFETY: as above.
 #[allow(unsafe_code)]
 unsafe impl<const IN: usize, const OUT: usize> Pod for Linear<IN, OUT> {}
+
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl<const D: usize> Zeroable for LayerNorm<D> {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl<const D: usize> Pod for LayerNorm<D> {}
 
 // SAFETY: `repr(C)`, fields that are `Pod` with the alignment of f32, so there is no padding.
 #[allow(unsafe_code)]
@@ -23,6 +32,16 @@ unsafe impl<const D_MODEL: usize, const H: usize, const D_KV: usize, const D_SOU
 #[allow(unsafe_code)]
 unsafe impl<const D_MODEL: usize, const H: usize, const D_KV: usize, const D_SOURCE: usize> Pod
     for MultiHeadAttention<D_MODEL, H, D_KV, D_SOURCE>
+{
+}
+
+// SAFETY: floats and integers only; 0 is a value of each.
+#[allow(unsafe_code)]
+unsafe impl<const N: usize, const D_KV: usize> Zeroable for KvCache<N, D_KV> {}
+// SAFETY: as above.
+#[allow(unsafe_code)]
+unsafe impl<const N: usize, const D_MODEL: usize, const D_KV: usize> Zeroable
+    for Workspace<N, D_MODEL, D_KV>
 {
 }
 
@@ -61,6 +80,9 @@ pub fn to_bytes<T: Pod>(layer: &T) -> &[u8] {
 /// A layer of zeros on the heap, which never passes over the stack.
 #[cfg(feature = "alloc")]
 pub fn boxed<T: Zeroable>() -> Result<alloc::boxed::Box<T>, Error> {
-    bytemuck::allocation::try_zeroed_box()
-        .map_err(|()| Error::Capacity { what: "heap", capacity: 0, needed: size_of::<T>() })
+    bytemuck::allocation::try_zeroed_box().map_err(|()| Error::Capacity {
+        what: "heap",
+        capacity: 0,
+        needed: size_of::<T>(),
+    })
 }

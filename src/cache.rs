@@ -21,6 +21,12 @@ impl<const N: usize, const D_KV: usize> KvCache<N, D_KV> {
         Self { keys: [[0.0; D_KV]; N], values: [[0.0; D_KV]; N], len: 0 }
     }
 
+    /// An empty cache on the heap, which never passes over the stack.
+    #[cfg(feature = "alloc")]
+    pub fn boxed() -> Result<alloc::boxed::Box<Self>, Error> {
+        crate::bytes::boxed()
+    }
+
     /// Tokens in the cache.
     pub const fn len(&self) -> usize {
         self.len

@@ -1,12 +1,12 @@
 //! Which vector unit runs a call.
 
-use crate::simd::{Kernel, Scalar, Simd};
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-use crate::simd::{Avx2, Avx512};
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 use crate::simd::Neon;
 #[cfg(portable)]
 use crate::simd::Portable;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+use crate::simd::{Avx2, Avx512};
+use crate::simd::{Kernel, Scalar, Simd};
 use core::fmt;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -31,15 +31,31 @@ macro_rules! units {
             $($(#[$when])* $unit($unit),)*
         }
 
-        /// The units that were built, the best first.
-        const NAMES: &[&str] = &[$($(#[$when])* $name,)*];
-
         impl Unit {
-            fn named(name: &str) -> Option<Self> {
-                match name {
-                    $($(#[$when])* $name => $find.map(Self::$unit),)*
-                    _ => None,
-                }
+            /// The unit at a place of the list, if this processor has it.
+            #[allow(unused_assignments)]
+            fn at(place: u8) -> Option<Self> {
+                let mut this = 0;
+                $($(#[$when])* {
+                    if place == this {
+                        return $find.map(Self::$unit);
+                    }
+                    this += 1;
+                })*
+                None
+            }
+
+            /// Its place in the list.
+            #[allow(unused_assignments)]
+            const fn place(self) -> u8 {
+                let mut this = 0;
+                $($(#[$when])* {
+                    if let Self::$unit(_) = self {
+                        return this;
+                    }
+                    this += 1;
+                })*
+                this
             }
         }
 
@@ -81,7 +97,7 @@ units! {
     Scalar, "scalar", Some(Scalar);
 }
 
-/// The place in `NAMES` of the best unit that may be used, or `UNKNOWN`.
+/// The place of the best unit that may be used, or `UNKNOWN`.
 static CHOSEN: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = u8::MAX;
 
@@ -89,39 +105,43 @@ impl Isa {
     /// The best unit of this processor (and operating system: its saving of the registers is checked), no better than
     /// the [cap](Isa::cap). Found once, kept in a byte.
     pub fn detect() -> Self {
-        let chosen = CHOSEN.load(Relaxed);
-        if let Some(isa) = NAMES.get(chosen as usize).and_then(|name| Self::named(name)) {
+        if let Some(isa) = Self::at(CHOSEN.load(Relaxed)) {
             return isa;
         }
         let best = Self::available().next().unwrap_or(Self(Unit::Scalar(Scalar)));
-        best.choose();
+        Self::cap(best);
         best
     }
 
     /// The units of this processor, the best first; "scalar" is always the last.
     pub fn available() -> impl Iterator<Item = Self> {
-        NAMES.iter().filter_map(|name| Self::named(name))
+        (0..=Unit::Scalar(Scalar).place()).filter_map(Self::at)
     }
 
     /// The unit of that name, if this processor has it: "avx512", "avx2", "neon", "portable", "scalar".
     pub fn named(name: &str) -> Option<Self> {
-        Unit::named(name).map(Self)
+        Self::available().find(|isa| isa.name() == name)
     }
 
-    /// From now on, [`Isa::detect`] gives `best` in this process, or what is left below it.
+    /// From now on, [`Isa::detect`] gives `best` in this process.
     pub fn cap(best: Self) {
-        best.choose();
+        CHOSEN.store(best.place(), Relaxed);
     }
 
-    fn choose(self) {
-        let place = NAMES.iter().position(|name| *name == self.name());
-        CHOSEN.store(place.map_or(UNKNOWN, |place| place as u8), Relaxed);
+    /// The unit at a place of the list, if this processor has it.
+    pub(crate) fn at(place: u8) -> Option<Self> {
+        Unit::at(place).map(Self)
+    }
+
+    /// Its place in the list, the best first.
+    pub(crate) const fn place(self) -> u8 {
+        self.0.place()
     }
 }
 
 impl PartialEq for Isa {
     fn eq(&self, other: &Self) -> bool {
-        self.name() == other.name()
+        self.place() == other.place()
     }
 }
 

@@ -1,4 +1,6 @@
-//! Multi-head attention.
+//! [guide]: guide
+//! [bits]: guide::bits
+#![doc = include_str!("../README.md")]
 #![no_std]
 #![deny(unsafe_code, missing_docs)]
 
@@ -10,11 +12,14 @@ extern crate std;
 mod bytes;
 mod cache;
 mod error;
+pub mod guide;
 mod isa;
 pub mod kernels;
 mod linear;
 mod mask;
 mod multi_head;
+mod norm;
+mod position;
 #[allow(unsafe_code)]
 mod simd;
 
@@ -27,3 +32,7 @@ pub use isa::Isa;
 pub use linear::Linear;
 pub use mask::{Causal, Hide, Keep, KeyLength, Mask, NoMask, Row, Shape};
 pub use multi_head::{MultiHeadAttention, Weights, Workspace};
+pub use norm::LayerNorm;
+pub use position::{
+    HeadLayout, Pairing, Positions, Rotary, RotaryTable, RotaryView, add_sinusoidal, sinusoidal,
+};

@@ -74,7 +74,8 @@ pub struct Workspace<const N: usize, const D_MODEL: usize, const D_KV: usize = D
     queries: [[f32; D_MODEL]; N],
     scores: [[f32; LANES]; N],
     rows: [[[f32; LANES]; 2]; D_MODEL],
-    isa: Option<Isa>,
+    /// One more than the place of the unit that was chosen, or 0.
+    isa: u8,
 }
 
 impl<const N: usize, const D_MODEL: usize, const D_KV: usize> Workspace<N, D_MODEL, D_KV> {
@@ -85,15 +86,21 @@ impl<const N: usize, const D_MODEL: usize, const D_KV: usize> Workspace<N, D_MOD
             queries: [[0.0; D_MODEL]; N],
             scores: [[0.0; LANES]; N],
             rows: [[[0.0; LANES]; 2]; D_MODEL],
-            isa: None,
+            isa: 0,
         }
     }
 
     /// A workspace whose calls run on that unit.
     pub const fn with_isa(isa: Isa) -> Self {
         let mut workspace = Self::new();
-        workspace.isa = Some(isa);
+        workspace.set_isa(isa);
         workspace
+    }
+
+    /// A workspace on the heap, which never passes over the stack.
+    #[cfg(feature = "alloc")]
+    pub fn boxed() -> Result<alloc::boxed::Box<Self>, Error> {
+        crate::bytes::boxed()
     }
 
     pub(crate) fn parts(&mut self) -> (&mut KvCache<N, D_KV>, Scratch<'_>) {
@@ -107,12 +114,12 @@ impl<const N: usize, const D_MODEL: usize, const D_KV: usize> Workspace<N, D_MOD
 
     /// The calls from now on run on that unit.
     pub const fn set_isa(&mut self, isa: Isa) {
-        self.isa = Some(isa);
+        self.isa = isa.place() + 1;
     }
 
     /// The unit that the calls run on.
     pub fn isa(&self) -> Isa {
-        self.isa.unwrap_or_else(Isa::detect)
+        self.isa.checked_sub(1).and_then(Isa::at).unwrap_or_else(Isa::detect)
     }
 }
 

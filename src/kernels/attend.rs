@@ -3,10 +3,10 @@
 //! `softmax(Q_i K_i^T · scale, over the keys the mask lets through) V_i` for each head i. One routine serves prefill,
 //! decoding and cross-attention: its rows are the (query, head of the group) pairs that read the same keys.
 
-use super::exp::exp2;
+use super::exp::exp2_of;
 use super::panels::{Panels, strip_width};
 use super::product::Product;
-use super::softmax::{LOG2_E, Merge, exponentials, reciprocal, row_max};
+use super::softmax::{LOG2_E, Merge, exponentials, finite_max, reciprocal, row_max};
 use crate::mask::{Mask, Row, Shape};
 use crate::simd::{Kernel, LANES, Simd};
 
@@ -137,7 +137,12 @@ impl<M: Mask> Attention<'_, M> {
             let start = query * self.query_strides.token + head * self.query_strides.head;
             let from = &self.queries[start..][..d_k];
             let to = &mut self.rows[r * d_k..][..d_k];
-            simd.map(from, to, #[inline(always)] |q| simd.mul(q, scale));
+            simd.map(
+                from,
+                to,
+                #[inline(always)]
+                |q| simd.mul(q, scale),
+            );
         }
     }
 
@@ -168,15 +173,21 @@ impl<M: Mask> Attention<'_, M> {
     /// Scores to 2^(score - maximum of the row): the maxima and the sums.
     #[inline(always)]
     fn exponentials<S: Simd>(&mut self, simd: S, block: Block) -> ([f32; LANES], [f32; LANES]) {
-        let (mut max, mut sum) = ([f32::NEG_INFINITY; LANES], [0.0; LANES]);
-        let rows = self.scores.chunks_exact_mut(block.width).take(block.count);
-        for (row, max) in rows.zip(&mut max) {
-            *max = row_max(simd, row.as_chunks().0);
+        let rows = self.scores[..block.count * block.width].chunks_exact_mut(block.width);
+        let mut maxima = [simd.splat(f32::NEG_INFINITY); LANES];
+        for (row, max) in rows.zip(&mut maxima) {
+            *max = row_max(simd, row.as_chunks().0, *max);
         }
-        let rows = self.scores.chunks_exact_mut(block.width).take(block.count);
-        for ((row, sum), &max) in rows.zip(&mut sum).zip(&max) {
-            *sum = simd.sum(exponentials(simd, row.as_chunks_mut().0, max, simd.splat(0.0)));
+        let (mut max, mut finite, mut sum) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+        let maxima = simd.maxima(&maxima);
+        simd.store(maxima, &mut max);
+        simd.store(finite_max(simd, maxima), &mut finite);
+        let rows = self.scores[..block.count * block.width].chunks_exact_mut(block.width);
+        let mut sums = [simd.splat(0.0); LANES];
+        for ((row, sum), &max) in rows.zip(&mut sums).zip(&finite) {
+            *sum = exponentials(simd, row.as_chunks_mut().0, simd.splat(max), *sum);
         }
+        simd.store(simd.sums(&sums), &mut sum);
         (max, sum)
     }
 }
@@ -209,8 +220,8 @@ impl<M: Mask> Attend<'_, M> {
         let (mut max, mut sum) = ([f32::NEG_INFINITY; GROUP_ROWS], [0.0; GROUP_ROWS]);
         let step = self.attention.rows_at_once();
         let (low, high) = self.attention.bounds(first, last);
-        let mut tile = low - low % KEY_TILE;
-        while tile < high {
+        let start = low - low % KEY_TILE;
+        for tile in (start..high).step_by(KEY_TILE) {
             for row in (first..last).step_by(step) {
                 let end = last.min(row + step);
                 if let Some(block) = self.attention.block(kv_head, row, end, tile) {
@@ -218,17 +229,20 @@ impl<M: Mask> Attend<'_, M> {
                     self.tile(simd, block, &mut max[rows.clone()], &mut sum[rows]);
                 }
             }
-            tile += KEY_TILE;
         }
         for (row, &sum) in (first..last).zip(&sum) {
             let out = self.out_row(kv_head, row);
             if sum == 0.0 {
                 out.fill(0.0);
-                continue;
+            } else {
+                let factor = simd.splat(reciprocal(sum));
+                // Adding 0 makes one zero of the two: the sign of a zero may come from a hidden value.
+                simd.update(
+                    out,
+                    #[inline(always)]
+                    |sum| simd.mul_add(sum, factor, simd.splat(0.0)),
+                );
             }
-            let factor = simd.splat(reciprocal(sum));
-            // Adding 0 makes one zero of the two: the sign of a zero may come from a hidden value.
-            simd.update(out, #[inline(always)] |sum| simd.mul_add(sum, factor, simd.splat(0.0)));
         }
     }
 
@@ -259,29 +273,33 @@ impl<M: Mask> Attend<'_, M> {
             out: &mut attention.rows[LANES * d_k..],
             out_stride: d_v,
         });
-        let (mut old_max, mut old_sum) = ([f32::NEG_INFINITY; LANES], [0.0; LANES]);
-        old_max[..count].copy_from_slice(max);
-        old_sum[..count].copy_from_slice(sum);
-        let merge = Merge::new(simd, (&old_max, &old_sum), (&tile_max, &tile_sum));
+        if M::HIDES {
+            for r in 0..count {
+                self.mend(simd, block, r, tile_max[r], tile_sum[r]);
+            }
+        }
+        let first_tile = sum.iter().all(|&sum| sum == 0.0);
+        let merge = match first_tile {
+            true => Merge::of_first(tile_max, tile_sum),
+            false => Merge::new(simd, (max, sum), (&tile_max, &tile_sum)),
+        };
         for r in 0..count {
-            if tile_sum[r] == 0.0 {
-                continue;
-            }
-            if M::HIDES && !tile_sum[r].is_nan() {
-                self.mend(simd, block, r, tile_max[r]);
-            }
-            let first_tile = sum[r] == 0.0;
-            let [old, new] = [merge.old_factor[r], merge.new_factor[r]].map(|f| simd.splat(f));
             let (query, head) = self.attention.place(kv_head, first + r);
             let start = query * self.out_strides.token + head * self.out_strides.head;
             let out = &mut self.out[start..][..d_v];
             let part = &self.attention.rows[LANES * d_k + r * d_v..][..d_v];
-            if first_tile {
+            if tile_sum[r] == 0.0 {
+                continue;
+            } else if sum[r] == 0.0 {
                 out.copy_from_slice(part);
             } else {
-                simd.combine(part, out, #[inline(always)] |part, out| {
-                    simd.mul_add(part, new, simd.mul(out, old))
-                });
+                let [old, new] = [merge.old_factor[r], merge.new_factor[r]].map(|f| simd.splat(f));
+                simd.combine(
+                    part,
+                    out,
+                    #[inline(always)]
+                    |part, out| simd.mul_add(part, new, simd.mul(out, old)),
+                );
             }
         }
         max.copy_from_slice(&merge.max[..count]);
@@ -291,10 +309,11 @@ impl<M: Mask> Attend<'_, M> {
     /// A hidden key has the weight 0, and 0 · NaN is NaN: where a row came out NaN it is computed again over its
     /// visible keys alone.
     #[inline(always)]
-    fn mend<S: Simd>(&mut self, simd: S, block: Block, r: usize, max: f32) {
+    fn mend<S: Simd>(&mut self, simd: S, block: Block, r: usize, max: f32, sum: f32) {
         let KeyValues { d_k, d_v, .. } = self.attention.key_values;
         let part = LANES * d_k + r * d_v;
-        if !self.attention.rows[part..][..d_v].iter().any(|x| x.is_nan()) {
+        let is_nan = self.attention.rows[part..][..d_v].iter().any(|x| x.is_nan());
+        if !is_nan || sum.is_nan() || sum == 0.0 {
             return;
         }
         let row = Block { first: block.first + r, count: 1, ..block };
@@ -307,7 +326,7 @@ impl<M: Mask> Attend<'_, M> {
         let max = simd.splat(max);
         for (i, scores) in scores[..block.width].as_chunks::<LANES>().0.iter().enumerate() {
             let mut weights = [0.0; LANES];
-            simd.store(exp2(simd, simd.sub(simd.load(scores), max)), &mut weights);
+            simd.store(exp2_of(simd, simd.sub(simd.load(scores), max)), &mut weights);
             for lane in 0..LANES {
                 if scores[lane] == f32::NEG_INFINITY {
                     continue;
@@ -432,7 +451,9 @@ impl Store<'_> {
     #[inline(always)]
     pub fn values<S: Simd>(self, simd: S) {
         let Self { d, capacity, .. } = self;
-        for (head, panels) in self.panels.chunks_exact_mut(d * capacity).take(self.heads).enumerate() {
+        for (head, panels) in
+            self.panels.chunks_exact_mut(d * capacity).take(self.heads).enumerate()
+        {
             for start in (0..d).step_by(LANES) {
                 let width = strip_width(d, start);
                 let strip = &mut panels[start * capacity + self.first * width..];
@@ -449,7 +470,9 @@ impl Store<'_> {
     pub fn keys<S: Simd>(self, simd: S) {
         let Self { d, capacity, first, .. } = self;
         let last = first + self.count;
-        for (head, panels) in self.panels.chunks_exact_mut(d * capacity).take(self.heads).enumerate() {
+        for (head, panels) in
+            self.panels.chunks_exact_mut(d * capacity).take(self.heads).enumerate()
+        {
             let mut token = first;
             while token < last {
                 let start = token - token % LANES;
@@ -460,9 +483,10 @@ impl Store<'_> {
                 let mut column = 0;
                 if end - token == LANES {
                     while column + LANES <= d {
-                        let rows = core::array::from_fn(|r| {
-                            &rows[r * self.row_stride + column..].as_chunks().0[0]
-                        });
+                        let rows = core::array::from_fn(
+                            #[inline(always)]
+                            |r| &rows[r * self.row_stride + column..].as_chunks().0[0],
+                        );
                         let to = strip[column * LANES..].as_chunks_mut().0;
                         simd.transpose(rows, to);
                         column += LANES;

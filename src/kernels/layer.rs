@@ -77,7 +77,8 @@ impl<'a> Append<'a> {
             for (projection, is_key) in [(self.key, true), (self.value, false)] {
                 projection.apply(simd, source, rows);
                 let panels = if is_key { &mut *self.to.keys } else { &mut *self.to.values };
-                let store = Store { panels, rows, row_stride: width, heads, d, capacity, first, count };
+                let store =
+                    Store { panels, rows, row_stride: width, heads, d, capacity, first, count };
                 if is_key { store.keys(simd) } else { store.values(simd) }
             }
             first += count;

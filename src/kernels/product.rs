@@ -93,8 +93,14 @@ impl Product<'_> {
     #[inline(always)]
     fn block<S: Simd>(&mut self, simd: S, start: usize, end: usize) {
         // Tiles as tall as the registers allow, evened out: 13 rows are 7 + 6, not 12 + 1.
-        let count = (end - start).div_ceil(S::ROWS);
-        let tall = (end - start).div_ceil(count.max(1));
+        let rows = end - start;
+        let (tall, rest) = match rows.div_ceil(S::ROWS) {
+            0 | 1 => (rows, 0),
+            count => {
+                let tall = rows.div_ceil(count);
+                (tall, rows % tall)
+            }
+        };
         let strips = strips_at_once::<S>(tall);
         let (mut column, last) = self.columns;
         while column < last {
@@ -104,31 +110,30 @@ impl Product<'_> {
                 at_once /= 2;
             }
             let wide = |this: &mut Self, rows, tiles| match at_once {
-                8 if S::SUMS >= 8 => this.column::<S, 8>(simd, rows, tiles, column),
-                4 if S::SUMS >= 4 => this.column::<S, 4>(simd, rows, tiles, column),
-                2 if S::SUMS >= 2 => this.column::<S, 2>(simd, rows, tiles, column),
+                8 if fits::<S>(1, 8) => this.column::<S, 8>(simd, rows, tiles, column),
+                4 if fits::<S>(1, 4) => this.column::<S, 4>(simd, rows, tiles, column),
+                2 if fits::<S>(1, 2) => this.column::<S, 2>(simd, rows, tiles, column),
                 _ if full > 0 => this.column::<S, 1>(simd, rows, tiles, column),
                 _ => this.column::<S, 0>(simd, rows, tiles, column),
             };
-            wide(self, tall, (start, (end - start) / tall));
-            let rest = (end - start) % tall;
+            wide(self, tall, (start, end - rest));
             if rest > 0 {
-                wide(self, rest, (end - rest, 1));
+                wide(self, rest, (end - rest, end));
             }
             column += at_once * LANES;
         }
     }
 
-    /// `count` tiles of `rows` rows, the first at row `first`, times `C` full strips (the narrow last one for `C` = 0).
+    /// Rows `first..last` in tiles of `rows`, times `C` full strips (the narrow last one for `C` = 0).
     #[inline(always)]
     fn column<S: Simd, const C: usize>(
         &mut self,
         simd: S,
         rows: usize,
-        (first, count): (usize, usize),
+        (first, last): (usize, usize),
         column: usize,
     ) {
-        let tiles = Tiles { product: self, first, count, column };
+        let tiles = Tiles { product: self, first, last, column };
         match rows {
             1 => tiles.run_on::<S, 1, C>(simd),
             2 if fits::<S>(2, C) => tiles.run_on::<S, 2, C>(simd),
@@ -151,7 +156,7 @@ impl Product<'_> {
 struct Tiles<'a, 'b> {
     product: &'a mut Product<'b>,
     first: usize,
-    count: usize,
+    last: usize,
     column: usize,
 }
 
@@ -170,7 +175,7 @@ impl<const R: usize, const C: usize> Kernel for TilesOf<'_, '_, R, C> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Tiles { product, first, count, column } = self.0;
+        let Tiles { product, first, last, column } = self.0;
         let (top, bottom) = product.inner;
         let (inner, to) = (bottom - top, column - product.columns.0);
         let wanted = if C == 0 { (product.columns.1 - column).min(LANES) } else { C * LANES };
@@ -178,8 +183,7 @@ impl<const R: usize, const C: usize> Kernel for TilesOf<'_, '_, R, C> {
             [] => &[],
             bias => &bias[to..to + wanted],
         };
-        for tile in 0..count {
-            let row = first + tile * R;
+        for row in (first..last).step_by(R) {
             let left = Rows::<R>::new(
                 &product.left[row * product.left_stride..],
                 product.left_stride,
@@ -193,13 +197,17 @@ impl<const R: usize, const C: usize> Kernel for TilesOf<'_, '_, R, C> {
                     simd.store_part(sum, &mut out[r * product.out_stride..][..wanted]);
                 }
             } else {
-                let strips: [&[[f32; LANES]]; C] = from_fn(|c| {
-                    product.right.strip(column + c * LANES, top, bottom).0.as_chunks().0
-                });
-                let bias: [S::F32; C] = from_fn(|c| match bias.as_chunks().0.get(c) {
-                    Some(bias) => simd.load(bias),
-                    None => simd.splat(0.0),
-                });
+                let strips: [&[[f32; LANES]]; C] = from_fn(
+                    #[inline(always)]
+                    |c| product.right.strip(column + c * LANES, top, bottom).0.as_chunks().0,
+                );
+                let bias: [S::F32; C] = from_fn(
+                    #[inline(always)]
+                    |c| match bias.as_chunks().0.get(c) {
+                        Some(bias) => simd.load(bias),
+                        None => simd.splat(0.0),
+                    },
+                );
                 let sums = full_tile(simd, left, strips, [bias; R]);
                 for (r, sums) in sums.iter().enumerate() {
                     let out = &mut out[r * product.out_stride..][..C * LANES];
@@ -212,11 +220,14 @@ impl<const R: usize, const C: usize> Kernel for TilesOf<'_, '_, R, C> {
     }
 }
 
-/// Whether a tile of `rows` × `strips` leaves registers for two steps of each strip. One row reads a strip's values
-/// once, from memory.
+/// Whether a tile of `rows` × `strips` has its sums, the strips of one step (of two, where there are many registers)
+/// and a value in registers. One row reads a strip's values once, from memory.
 const fn fits<S: Simd>(rows: usize, strips: usize) -> bool {
-    let spare = rows == 1 || (rows + 2) * strips <= S::SUMS + 4;
-    rows <= S::ROWS && rows * strips <= S::SUMS && spare
+    let steps = if S::REGISTERS >= 32 { 2 } else { 1 };
+    match rows {
+        1 => strips <= 1 || 2 * strips <= S::REGISTERS,
+        _ => rows <= S::ROWS && rows * strips + steps * strips < S::REGISTERS,
+    }
 }
 
 /// Strips that a tile of `rows` rows takes at once.
@@ -235,31 +246,69 @@ fn full_tile<S: Simd, const R: usize, const C: usize>(
 ) -> [[S::F32; C]; R] {
     // Two steps at a time, so that the address of a row's value is made once for both.
     let (pairs, inner) = (left.pairs(), left.len());
-    let strip_pairs: [&[[[f32; LANES]; 2]]; C] = from_fn(|c| &strips[c].as_chunks().0[..pairs]);
+    let strip_pairs: [&[[[f32; LANES]; 2]]; C] = from_fn(
+        #[inline(always)]
+        |c| &strips[c].as_chunks().0[..pairs],
+    );
     for p in 0..pairs {
         for strip in strip_pairs {
             simd.prefetch(strip.as_ptr().wrapping_add(p + AHEAD).cast());
-            simd.prefetch(strip.as_ptr().cast::<[f32; LANES]>().wrapping_add(2 * (p + AHEAD) + 1).cast());
+            simd.prefetch(
+                strip.as_ptr().cast::<[f32; LANES]>().wrapping_add(2 * (p + AHEAD) + 1).cast(),
+            );
         }
-        let right: [[S::F32; C]; 2] = from_fn(|i| from_fn(|c| simd.load(&strip_pairs[c][p][i])));
-        for r in 0..R {
-            for (value, right) in left.pair(r, p).into_iter().zip(right) {
-                let value = simd.splat(value);
-                for c in 0..C {
-                    sums[r][c] = simd.mul_add(value, right[c], sums[r][c]);
-                }
+        let pair: [&[[f32; LANES]; 2]; C] = from_fn(
+            #[inline(always)]
+            |c| &strip_pairs[c][p],
+        );
+        let [even, odd] = [0, 1].map(
+            #[inline(always)]
+            |i| {
+                from_fn::<S::F32, C, _>(
+                    #[inline(always)]
+                    |c| simd.load(&pair[c][i]),
+                )
+            },
+        );
+        if S::REGISTERS >= 32 && R > 1 {
+            for r in 0..R {
+                let values = left.pair(r, p);
+                add_step(simd, &mut sums[r], values[0], &even);
+                add_step(simd, &mut sums[r], values[1], &odd);
+            }
+        } else {
+            for r in 0..R {
+                add_step(simd, &mut sums[r], left.pair(r, p)[0], &even);
+            }
+            for r in 0..R {
+                add_step(simd, &mut sums[r], left.pair(r, p)[1], &odd);
             }
         }
     }
     if inner % 2 == 1 {
+        let right = from_fn(
+            #[inline(always)]
+            |c| simd.load(&strips[c][inner - 1]),
+        );
         for r in 0..R {
-            let value = simd.splat(left.at(r, inner - 1));
-            for c in 0..C {
-                sums[r][c] = simd.mul_add(value, simd.load(&strips[c][inner - 1]), sums[r][c]);
-            }
+            add_step(simd, &mut sums[r], left.at(r, inner - 1), &right);
         }
     }
     sums
+}
+
+/// One step of a row: its value times that step of each strip.
+#[inline(always)]
+fn add_step<S: Simd, const C: usize>(
+    simd: S,
+    sums: &mut [S::F32; C],
+    value: f32,
+    right: &[S::F32; C],
+) {
+    let value = simd.splat(value);
+    for c in 0..C {
+        sums[c] = simd.mul_add(value, right[c], sums[c]);
+    }
 }
 
 /// The same for the last strip, `width` columns wide.
@@ -271,8 +320,14 @@ fn narrow_tile<S: Simd, const R: usize>(
     width: usize,
     mut sums: [S::F32; R],
 ) -> [S::F32; R] {
-    for (k, right) in strip.chunks_exact(width).take(left.len()).enumerate() {
-        let right = simd.load_part(right);
+    // Whole vectors while they are in the strip: the lanes beyond its width are never stored.
+    let inner = left.len();
+    let whole = if inner * width < LANES { 0 } else { (inner * width - LANES) / width + 1 };
+    for k in 0..inner {
+        let right = match k < whole {
+            true => simd.load(strip[k * width..].first_chunk().unwrap_or(&[0.0; LANES])),
+            false => simd.load_part(&strip[k * width..][..width]),
+        };
         for r in 0..R {
             sums[r] = simd.mul_add(simd.splat(left.at(r, k)), right, sums[r]);
         }

@@ -1,6 +1,6 @@
 //! Stable softmax, in base 2, and the one place where partial results are merged.
 
-use super::exp::exp2;
+use super::exp::exp2_of;
 use crate::error::{Error, check_length};
 use crate::isa::Isa;
 use crate::simd::{Kernel, LANES, Simd};
@@ -43,18 +43,12 @@ impl Kernel for Softmax<'_> {
             let mut tail = [f32::NEG_INFINITY; LANES];
             tail[..rest.len()].copy_from_slice(rest);
             let tail = core::slice::from_mut(&mut tail);
-            let max = {
-                let mut max = simd.splat(f32::NEG_INFINITY);
-                for v in vectors.iter().chain(&*tail) {
-                    max = simd.max(max, simd.load(v));
-                }
-                simd.max_lane(max)
-            };
+            let max = row_max(simd, tail, row_max(simd, vectors, simd.splat(f32::NEG_INFINITY)));
             // Base 2 only after the maximum is off: x · log2 e could overflow, and would round coarsely where x is large.
-            let max = simd.splat(finite(max));
+            let max = finite_max(simd, simd.splat(simd.largest(max)));
             let mut sum = simd.splat(0.0);
             for v in vectors.iter_mut().chain(&mut *tail) {
-                let power = exp2(simd, simd.mul(simd.sub(simd.load(v), max), log2_e));
+                let power = exp2_of(simd, simd.mul(simd.sub(simd.load(v), max), log2_e));
                 sum = simd.add(sum, power);
                 simd.store(power, v);
             }
@@ -75,20 +69,19 @@ pub(crate) fn reciprocal(sum: f32) -> f32 {
     if sum == 0.0 { 0.0 } else { 1.0 / sum }
 }
 
-/// The largest score of a row (anything, where one is NaN: the sum will be NaN).
+/// The largest scores of a row by lanes, and `max` (anything, where one is NaN: the sum will be NaN).
 #[inline(always)]
-pub(crate) fn row_max<S: Simd>(simd: S, row: &[[f32; LANES]]) -> f32 {
-    let mut max = simd.splat(f32::NEG_INFINITY);
+pub(crate) fn row_max<S: Simd>(simd: S, row: &[[f32; LANES]], mut max: S::F32) -> S::F32 {
     for v in row {
         max = simd.max(max, simd.load(v));
     }
-    simd.max_lane(max)
+    max
 }
 
-/// The maximum of a row of -Inf only: anything finite, so that its powers are 0 and not NaN.
+/// What is taken off the scores: the maximum, or 0 for that of a row of -Inf only, so that its powers are 0 and not NaN.
 #[inline(always)]
-fn finite(max: f32) -> f32 {
-    if max == f32::NEG_INFINITY { 0.0 } else { max }
+pub(crate) fn finite_max<S: Simd>(simd: S, max: S::F32) -> S::F32 {
+    simd.select_less(max, simd.splat(f32::MIN), simd.splat(0.0), max)
 }
 
 /// Scores to 2^(score - max), and their sum by lanes onto `sum`.
@@ -96,12 +89,11 @@ fn finite(max: f32) -> f32 {
 pub(crate) fn exponentials<S: Simd>(
     simd: S,
     row: &mut [[f32; LANES]],
-    max: f32,
+    max: S::F32,
     mut sum: S::F32,
 ) -> S::F32 {
-    let max = simd.splat(finite(max));
     for v in row {
-        let power = exp2(simd, simd.sub(simd.load(v), max));
+        let power = exp2_of(simd, simd.sub(simd.load(v), max));
         sum = simd.add(sum, power);
         simd.store(power, v);
     }
@@ -120,33 +112,36 @@ pub(crate) struct Merge {
 }
 
 impl Merge {
-    /// Merges (max, sum) of sixteen rows. Where one side has seen nothing (its sum is 0) the other one is taken as it is.
+    /// The first part of all rows.
+    #[inline(always)]
+    pub fn of_first(max: [f32; LANES], sum: [f32; LANES]) -> Self {
+        Merge { max, sum, old_factor: [0.0; LANES], new_factor: [1.0; LANES] }
+    }
+
+    /// Merges (maxima, sums) of up to sixteen rows. Where one side has seen nothing (its sum is 0) the other one is
+    /// taken as it is.
     #[inline(always)]
     pub fn new<S: Simd>(
         simd: S,
-        (old_max, old_sum): (&[f32; LANES], &[f32; LANES]),
+        (old_max, old_sum): (&[f32], &[f32]),
         (new_max, new_sum): (&[f32; LANES], &[f32; LANES]),
     ) -> Self {
-        let [om, os, nm, ns] = [old_max, old_sum, new_max, new_sum].map(|v| simd.load(v));
+        let (om, os) = (simd.load_part(old_max), simd.load_part(old_sum));
+        let (nm, ns) = (simd.load(new_max), simd.load(new_sum));
         let max = simd.max(om, nm);
-        let old_factor = exp2(simd, simd.sub(om, max));
-        let new_factor = exp2(simd, simd.sub(nm, max));
+        let old_factor = exp2_of(simd, simd.sub(om, max));
+        let new_factor = exp2_of(simd, simd.sub(nm, max));
         let sum = simd.mul_add(ns, new_factor, simd.mul(os, old_factor));
-        let mut merge = Merge {
-            max: [0.0; LANES],
-            sum: [0.0; LANES],
-            old_factor: [0.0; LANES],
-            new_factor: [0.0; LANES],
-        };
+        let mut merge = Merge::of_first(*new_max, *new_sum);
         simd.store(max, &mut merge.max);
         simd.store(sum, &mut merge.sum);
         simd.store(old_factor, &mut merge.old_factor);
         simd.store(new_factor, &mut merge.new_factor);
-        for r in 0..LANES {
+        for (r, (&old_max, &old_sum)) in old_max.iter().zip(old_sum).enumerate() {
             if new_sum[r] == 0.0 {
-                (merge.max[r], merge.sum[r]) = (old_max[r], old_sum[r]);
+                (merge.max[r], merge.sum[r]) = (old_max, old_sum);
                 (merge.old_factor[r], merge.new_factor[r]) = (1.0, 0.0);
-            } else if old_sum[r] == 0.0 {
+            } else if old_sum == 0.0 {
                 (merge.max[r], merge.sum[r]) = (new_max[r], new_sum[r]);
                 (merge.old_factor[r], merge.new_factor[r]) = (0.0, 1.0);
             }

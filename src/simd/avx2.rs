@@ -2,6 +2,7 @@
 
 use super::{Kernel, LANES, Simd};
 use core::arch::x86_64::*;
+use core::array::from_fn;
 
 cpufeatures::new!(detected, "avx2", "fma");
 
@@ -31,9 +32,9 @@ macro_rules! operations {
 impl Simd for Avx2 {
     type F32 = Pair;
     const FUSED: bool = true;
-    // 16 registers: 12 for 6 sums, 2 of the panel, 1 broadcast value.
+    // 16 registers, 8 pairs: 6 sums, a strip, half a pair for the broadcast value.
     const ROWS: usize = 6;
-    const SUMS: usize = 6;
+    const REGISTERS: usize = 8;
 
     #[inline(always)]
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
@@ -75,10 +76,78 @@ impl Simd for Avx2 {
         sqrt(a) = _mm256_sqrt_ps(a);
         mul_add(a, b, c) = _mm256_fmadd_ps(a, b, c);
         max(a, b) = _mm256_max_ps(a, b);
-        abs(a) = _mm256_andnot_ps(_mm256_set1_ps(-0.0), a);
         select_less(a, b, yes, no) = _mm256_blendv_ps(no, yes, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b));
         shift_to_exponent(a) =
             _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(a)));
+    }
+
+    #[inline(always)]
+    fn prefetch(self, at: *const f32) {
+        // SAFETY: a hint, which reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+    }
+
+    #[inline(always)]
+    fn sums(self, rows: &[Pair; LANES]) -> Pair {
+        // SAFETY: `self` is the proof of AVX2.
+        fold(
+            self,
+            rows,
+            #[inline(always)]
+            |a, b| unsafe { _mm256_add_ps(a, b) },
+        )
+    }
+
+    #[inline(always)]
+    fn maxima(self, rows: &[Pair; LANES]) -> Pair {
+        // SAFETY: `self` is the proof of AVX2.
+        fold(
+            self,
+            rows,
+            #[inline(always)]
+            |a, b| unsafe { _mm256_max_ps(a, b) },
+        )
+    }
+
+    /// Four blocks of 8 × 8, each in three rounds of eight shuffles.
+    #[inline(always)]
+    fn transpose(self, rows: [&[f32; LANES]; LANES], to: &mut [[f32; LANES]]) {
+        let to = &mut to[..LANES];
+        for (top, left) in [(0, 0), (0, 8), (8, 0), (8, 8)] {
+            // SAFETY: `self` is the proof of AVX2; a block's rows have 8 floats from column `left` or `top` on.
+            unsafe {
+                let a: [__m256; 8] = from_fn(
+                    #[inline(always)]
+                    |i| _mm256_loadu_ps(rows[top + i].as_ptr().add(left)),
+                );
+                let b: [__m256; 8] = from_fn(
+                    #[inline(always)]
+                    |i| {
+                        let (x, y) = (a[i & !1], a[i | 1]);
+                        if i % 2 == 0 { _mm256_unpacklo_ps(x, y) } else { _mm256_unpackhi_ps(x, y) }
+                    },
+                );
+                let c: [__m256; 8] = from_fn(
+                    #[inline(always)]
+                    |i| {
+                        let first = (i & !3) + (i % 4) / 2;
+                        let (x, y) = (_mm256_castps_pd(b[first]), _mm256_castps_pd(b[first + 2]));
+                        _mm256_castpd_ps(match i % 2 {
+                            0 => _mm256_unpacklo_pd(x, y),
+                            _ => _mm256_unpackhi_pd(x, y),
+                        })
+                    },
+                );
+                for i in 0..8 {
+                    let (x, y) = (c[i % 4], c[i % 4 + 4]);
+                    let column = match i / 4 {
+                        0 => _mm256_permute2f128_ps::<0x20>(x, y),
+                        _ => _mm256_permute2f128_ps::<0x31>(x, y),
+                    };
+                    _mm256_storeu_ps(to[left + i].as_mut_ptr().add(top), column);
+                }
+            }
+        }
     }
 
     #[inline(always)]
@@ -114,4 +183,41 @@ fn masks(_: Avx2, n: usize) -> [__m256i; 2] {
             _mm256_cmpgt_epi32(n, _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15)),
         ]
     }
+}
+
+/// Folds sixteen vectors at once, eight by eight: each round pairs the halves of two, so that half as many are left.
+#[inline(always)]
+fn fold(_: Avx2, rows: &[Pair; LANES], pair: impl Fn(__m256, __m256) -> __m256) -> Pair {
+    // The rounds leave vector PLACE[r] of eight in lane r.
+    const PLACE: [usize; 8] = [0, 2, 1, 3, 4, 6, 5, 7];
+    // SAFETY: the argument is the proof of AVX2.
+    from_fn(
+        #[inline(always)]
+        |half| unsafe {
+            let mut a = [rows[0][0]; 8];
+            for r in 0..8 {
+                let [low, high] = rows[8 * half + r];
+                a[PLACE[r]] = pair(low, high);
+            }
+            let b: [__m256; 4] = from_fn(
+                #[inline(always)]
+                |i| {
+                    let (x, y) = (a[i], a[i + 4]);
+                    pair(_mm256_permute2f128_ps::<0x20>(x, y), _mm256_permute2f128_ps::<0x31>(x, y))
+                },
+            );
+            let c: [__m256; 2] = from_fn(
+                #[inline(always)]
+                |i| {
+                    let (x, y) = (_mm256_castps_pd(b[i]), _mm256_castps_pd(b[i + 2]));
+                    let (low, high) = (_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y));
+                    pair(_mm256_castpd_ps(low), _mm256_castpd_ps(high))
+                },
+            );
+            pair(
+                _mm256_shuffle_ps::<0b10_00_10_00>(c[0], c[1]),
+                _mm256_shuffle_ps::<0b11_01_11_01>(c[0], c[1]),
+            )
+        },
+    )
 }

@@ -16,14 +16,14 @@ mod portable;
 mod rows;
 mod scalar;
 
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-pub(crate) use {avx2::Avx2, avx512::Avx512};
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 pub(crate) use neon::Neon;
 #[cfg(portable)]
 pub(crate) use portable::Portable;
 pub(crate) use rows::Rows;
 pub(crate) use scalar::Scalar;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+pub(crate) use {avx2::Avx2, avx512::Avx512};
 
 /// Lanes of a vector, and columns of a panel strip.
 pub const LANES: usize = 16;
@@ -44,8 +44,8 @@ pub(crate) trait Simd: Copy {
     const FUSED: bool;
     /// Most rows of a product tile.
     const ROWS: usize;
-    /// Most vectors of sums a product tile keeps in registers.
-    const SUMS: usize;
+    /// Vectors that fit the registers.
+    const REGISTERS: usize;
 
     /// Runs `kernel` in a function of its own, compiled for this unit.
     fn run<K: Kernel>(self, kernel: K) -> K::Output;
@@ -63,7 +63,6 @@ pub(crate) trait Simd: Copy {
     fn mul_add(self, a: Self::F32, b: Self::F32, c: Self::F32) -> Self::F32;
     /// The larger; where one is NaN, either of the two; where both are zeros, either zero.
     fn max(self, a: Self::F32, b: Self::F32) -> Self::F32;
-    fn abs(self, a: Self::F32) -> Self::F32;
     /// `yes` where a < b, else `no` (where one is NaN, too).
     fn select_less(self, a: Self::F32, b: Self::F32, yes: Self::F32, no: Self::F32) -> Self::F32;
     /// The bits of each lane shifted left by 23: the integer at the low end becomes the exponent.
@@ -131,16 +130,49 @@ pub(crate) trait Simd: Copy {
         }
     }
 
-    /// Folds the lanes by one tree: lane i with i + 8, then i + 4, i + 2, i + 1.
+    /// Folds the lanes of each vector by one tree: lane i with i + 8, then i + 4, i + 2, i + 1. Lane r of the result is
+    /// the sum of vector r.
     #[inline(always)]
-    fn sum(self, v: Self::F32) -> f32 {
-        fold(self, v, |a, b| a + b)
+    fn sums(self, rows: &[Self::F32; LANES]) -> Self::F32 {
+        fold(
+            self,
+            rows,
+            #[inline(always)]
+            |a, b| a + b,
+        )
     }
 
-    /// The largest lane, by the same tree; where one is NaN, anything.
+    /// The largest lane of each vector, by the same tree; where one is NaN, anything.
     #[inline(always)]
-    fn max_lane(self, v: Self::F32) -> f32 {
-        fold(self, v, |a, b| if a > b { a } else { b })
+    fn maxima(self, rows: &[Self::F32; LANES]) -> Self::F32 {
+        fold(
+            self,
+            rows,
+            #[inline(always)]
+            |a, b| if a > b { a } else { b },
+        )
+    }
+
+    /// [`Simd::sums`] of one vector.
+    #[inline(always)]
+    fn sum(self, v: Self::F32) -> f32 {
+        fold_one(
+            self,
+            v,
+            #[inline(always)]
+            |a, b| a + b,
+        )
+    }
+
+    /// [`Simd::maxima`] of one vector.
+    #[inline(always)]
+    fn largest(self, v: Self::F32) -> f32 {
+        fold_one(
+            self,
+            v,
+            #[inline(always)]
+            |a, b| if a > b { a } else { b },
+        )
     }
 
     /// Transposes 16 rows of 16 into the first 16 of `to`.
@@ -155,13 +187,21 @@ pub(crate) trait Simd: Copy {
 }
 
 #[inline(always)]
-fn fold<S: Simd>(simd: S, v: S::F32, combine: impl Fn(f32, f32) -> f32) -> f32 {
+fn fold<S: Simd>(simd: S, rows: &[S::F32; LANES], pair: impl Fn(f32, f32) -> f32) -> S::F32 {
+    simd.load(&rows.map(
+        #[inline(always)]
+        |v| fold_one(simd, v, &pair),
+    ))
+}
+
+#[inline(always)]
+fn fold_one<S: Simd>(simd: S, v: S::F32, pair: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [0.0; LANES];
     simd.store(v, &mut lanes);
     let mut half = LANES / 2;
     while half > 0 {
         for i in 0..half {
-            lanes[i] = combine(lanes[i], lanes[i + half]);
+            lanes[i] = pair(lanes[i], lanes[i + half]);
         }
         half /= 2;
     }

@@ -23,7 +23,7 @@ macro_rules! operations {
         #[inline(always)]
         fn $name(self, $($arg: Quad),*) -> Quad {
             // SAFETY: `self` is the proof of NEON.
-            from_fn(|i| unsafe { $(let $arg = $arg[i];)* $body })
+            from_fn(#[inline(always)] |i| unsafe { $(let $arg = $arg[i];)* $body })
         }
     )*};
 }
@@ -31,9 +31,9 @@ macro_rules! operations {
 impl Simd for Neon {
     type F32 = Quad;
     const FUSED: bool = true;
-    // 32 registers: 24 for 6 sums, 4 of the panel, 4 for the left values.
+    // 32 registers of four lanes, 8 quads: 6 sums, a strip, a quad of left values.
     const ROWS: usize = 6;
-    const SUMS: usize = 6;
+    const REGISTERS: usize = 8;
 
     #[inline(always)]
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
@@ -55,7 +55,10 @@ impl Simd for Neon {
     #[inline(always)]
     fn load(self, from: &[f32; LANES]) -> Quad {
         // SAFETY: `self` is the proof of NEON; 16 floats are there.
-        from_fn(|i| unsafe { vld1q_f32(from.as_ptr().add(4 * i)) })
+        from_fn(
+            #[inline(always)]
+            |i| unsafe { vld1q_f32(from.as_ptr().add(4 * i)) },
+        )
     }
 
     #[inline(always)]
@@ -74,7 +77,6 @@ impl Simd for Neon {
         sqrt(a) = vsqrtq_f32(a);
         mul_add(a, b, c) = vfmaq_f32(c, a, b);
         max(a, b) = vmaxq_f32(a, b);
-        abs(a) = vabsq_f32(a);
         select_less(a, b, yes, no) = vbslq_f32(vcltq_f32(a, b), yes, no);
         shift_to_exponent(a) = vreinterpretq_f32_u32(vshlq_n_u32::<23>(vreinterpretq_u32_f32(a)));
     }

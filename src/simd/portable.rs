@@ -22,10 +22,11 @@ macro_rules! operations {
 
 impl Simd for Portable {
     type F32 = Pair;
-    const FUSED: bool = cfg!(any(target_arch = "aarch64", all(target_feature = "avx", target_feature = "fma")));
-    // 16 registers of four lanes: 8 for 2 sums, 4 of the panel, 1 broadcast value.
+    const FUSED: bool =
+        cfg!(any(target_arch = "aarch64", all(target_feature = "avx", target_feature = "fma")));
+    // 16 registers of four lanes: 2 sums, a strip, the broadcast value.
     const ROWS: usize = 2;
-    const SUMS: usize = 2;
+    const REGISTERS: usize = 4;
 
     #[inline(always)]
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
@@ -59,7 +60,6 @@ impl Simd for Portable {
         sqrt(a) = a.sqrt();
         mul_add(a, b, c) = a.mul_add(b, c);
         max(a, b) = a.fast_max(b);
-        abs(a) = a.abs();
         select_less(a, b, yes, no) = a.simd_lt(b).bitselect(yes, no);
         shift_to_exponent(a) = bytemuck::cast(bytemuck::cast::<f32x8, u32x8>(a) << 23);
     }

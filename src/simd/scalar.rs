@@ -22,7 +22,7 @@ impl Simd for Scalar {
     type F32 = Array;
     const FUSED: bool = cfg!(any(fused_arm, fused_riscv, target_arch = "aarch64"));
     const ROWS: usize = 1;
-    const SUMS: usize = 1;
+    const REGISTERS: usize = 1;
 
     #[inline(always)]
     fn run<K: Kernel>(self, kernel: K) -> K::Output {
@@ -56,7 +56,6 @@ impl Simd for Scalar {
         sqrt(a) = libm::sqrtf(a);
         mul_add(a, b, c) = mul_add(a, b, c);
         max(a, b) = if a > b { a } else { b };
-        abs(a) = f32::from_bits(a.to_bits() & 0x7fff_ffff);
         select_less(a, b, yes, no) = if a < b { yes } else { no };
         shift_to_exponent(a) = f32::from_bits(a.to_bits() << 23);
     }
@@ -112,11 +111,7 @@ fn mul_add(a: f32, b: f32, c: f32) -> f32 {
 }
 
 /// No fused instruction that the build may count on: two roundings.
-#[cfg(not(any(
-    fused_arm,
-    fused_riscv,
-    all(target_arch = "aarch64", target_feature = "neon")
-)))]
+#[cfg(not(any(fused_arm, fused_riscv, all(target_arch = "aarch64", target_feature = "neon"))))]
 #[inline(always)]
 fn mul_add(a: f32, b: f32, c: f32) -> f32 {
     a * b + c
