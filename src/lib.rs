@@ -29,10 +29,9 @@ pub use bytes::{from_bytes, to_bytes};
 pub use cache::KvCache;
 pub use error::Error;
 pub use isa::Isa;
+pub use kernels::rotary::{HeadLayout, Positions, RotaryView};
 pub use linear::Linear;
 pub use mask::{Causal, Hide, Keep, KeyLength, Mask, NoMask, Row, Shape};
 pub use multi_head::{MultiHeadAttention, Weights, Workspace};
 pub use norm::LayerNorm;
-pub use position::{
-    HeadLayout, Pairing, Positions, Rotary, RotaryTable, RotaryView, add_sinusoidal, sinusoidal,
-};
+pub use position::{Rotary, RotaryTable, add_sinusoidal, sinusoidal};

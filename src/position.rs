@@ -1,17 +1,7 @@
 //! Positional encodings: rotary and sinusoidal.
 
 use crate::error::{Error, check_capacity, check_length};
-use crate::isa::Isa;
-use crate::kernels::rotary::Rotate;
-
-/// Which two columns of a head turn together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pairing {
-    /// Columns 2i and 2i + 1.
-    Interleaved,
-    /// Columns i and i + width / 2.
-    Halves,
-}
+use crate::kernels::rotary::{Pairing, Positions, RotaryView};
 
 /// Rotary position embedding (Su et al. 2021, "RoFormer", section 3.2): pair i of a head's columns, at position p, turns
 /// by the angle `p · theta^(-2i / width)`, so that a query times a key depends on the distance of the two only:
@@ -41,10 +31,10 @@ pub enum Pairing {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rotary {
-    pub(crate) pairing: Pairing,
-    pub(crate) d_k: usize,
-    pub(crate) first_column: usize,
-    pub(crate) width: usize,
+    pairing: Pairing,
+    d_k: usize,
+    first_column: usize,
+    width: usize,
     exponent_width: usize,
     theta: f64,
     position_scale: f64,
@@ -126,8 +116,8 @@ impl Rotary {
 
     /// Computes `cos` and `sin`, `[positions][width / 2]` each, as many positions as there is room for.
     ///
-    /// Angles, cosines and sines are computed in f64, by the plain Rust of `libm`, and rounded once: large positions
-    /// lose nothing, and the tables have the same bits everywhere.
+    /// Angles, cosines and sines are computed in f64, by the plain Rust of `libm`, and rounded once: the tables have the
+    /// same bits everywhere, and the angle of position p is off by about p · 2^-52 at most.
     ///
     /// Errors: a width that is odd, 0 or beyond the head; slices of different lengths or of no whole number of
     /// positions; another count of positions; a theta that is not positive and finite, a scale that is not finite.
@@ -149,7 +139,8 @@ impl Rotary {
         if !self.position_scale.is_finite() {
             return Err(Error::Value { what: "position scale", must: "finite" });
         }
-        for i in 0..half {
+        // No frequency, where there is no position.
+        for i in 0..half.min(cos.len()) {
             let frequency = frequency(self.theta, i, self.exponent_width);
             for row in 0..rows {
                 let (s, c) = libm::sincos(positions.value(row) * self.position_scale * frequency);
@@ -181,7 +172,17 @@ impl Rotary {
         self.check()?;
         check_length("sin", cos.len(), sin.len())?;
         check_capacity("stride of cos and sin", stride, self.width / 2)?;
-        Ok(RotaryView { rotary: *self, cos, sin, stride, inverse: false })
+        let Self { pairing, d_k, first_column, width, .. } = *self;
+        Ok(RotaryView {
+            pairing,
+            d_k,
+            first_column,
+            half: width / 2,
+            cos,
+            sin,
+            stride,
+            inverse: false,
+        })
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -199,223 +200,6 @@ impl Rotary {
 /// `theta^(-2i / width)`.
 fn frequency(theta: f64, i: usize, width: usize) -> f64 {
     libm::pow(theta, -2.0 * i as f64 / width as f64)
-}
-
-/// The positions of tokens. Where tables are applied, a position is a row of the tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Positions<'a> {
-    /// Token t has the position of the first one + t.
-    From(usize),
-    /// One for each token.
-    Each(&'a [i64]),
-    /// All tokens have the same: turns what has been turned before by some more.
-    Same(usize),
-}
-
-impl Positions<'_> {
-    fn check_count(&self, tokens: usize) -> Result<(), Error> {
-        match self {
-            Self::Each(positions) => check_length("positions", tokens, positions.len()),
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether each of the tokens has one of `rows` rows.
-    fn check_rows(&self, tokens: usize, rows: usize) -> Result<(), Error> {
-        self.check_count(tokens)?;
-        let needed = match *self {
-            _ if tokens == 0 => 0,
-            Self::From(first) => first.saturating_add(tokens),
-            Self::Same(row) => row.saturating_add(1),
-            Self::Each(positions) => {
-                if positions.iter().any(|&p| p < 0) {
-                    return Err(Error::Value {
-                        what: "positions",
-                        must: "rows of the table, 0 or more",
-                    });
-                }
-                let last = positions.iter().max().map_or(0, |&p| p);
-                usize::try_from(last).unwrap_or(usize::MAX).saturating_add(1)
-            }
-        };
-        check_capacity("rotary table", rows, needed)
-    }
-
-    fn value(&self, token: usize) -> f64 {
-        match *self {
-            Self::From(first) => first as f64 + token as f64,
-            Self::Each(positions) => positions[token] as f64,
-            Self::Same(position) => position as f64,
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn row(&self, token: usize) -> usize {
-        match *self {
-            Self::From(first) => first + token,
-            Self::Each(positions) => positions[token] as usize,
-            Self::Same(position) => position,
-        }
-    }
-}
-
-/// Where the heads of tokens stand: head h of token t begins at `t · token_stride + h · head_stride`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeadLayout {
-    /// Number of tokens.
-    pub tokens: usize,
-    /// Number of heads.
-    pub heads: usize,
-    /// From a token to the next one.
-    pub token_stride: usize,
-    /// From a head to the next one.
-    pub head_stride: usize,
-}
-
-impl HeadLayout {
-    /// `[tokens][heads][d_k]`.
-    pub const fn token_major(tokens: usize, heads: usize, d_k: usize) -> Self {
-        Self { tokens, heads, token_stride: heads.saturating_mul(d_k), head_stride: d_k }
-    }
-
-    /// `[heads][tokens][d_k]`.
-    pub const fn head_major(heads: usize, tokens: usize, d_k: usize) -> Self {
-        Self { tokens, heads, token_stride: d_k, head_stride: tokens.saturating_mul(d_k) }
-    }
-
-    #[inline(always)]
-    pub(crate) fn start(&self, token: usize, head: usize) -> usize {
-        token * self.token_stride + head * self.head_stride
-    }
-
-    /// Whether all heads are inside of a slice and, to be `written`, no two of them overlap.
-    fn check(
-        &self,
-        what: &'static str,
-        d_k: usize,
-        len: usize,
-        written: bool,
-    ) -> Result<(), Error> {
-        if self.tokens == 0 || self.heads == 0 {
-            return Ok(());
-        }
-        let mut axes = [(self.token_stride, self.tokens), (self.head_stride, self.heads)];
-        axes.sort_unstable();
-        let mut span = d_k;
-        for (stride, count) in axes.into_iter().filter(|&(_, count)| count > 1) {
-            if written && stride < span {
-                return Err(Error::Value { what, must: "laid out without overlap of heads" });
-            }
-            span = span.saturating_add(stride.saturating_mul(count - 1));
-        }
-        check_capacity(what, len, span)
-    }
-}
-
-/// Cosines and sines that turn rows. It is made by [`Rotary::view`] or [`RotaryTable::view`].
-///
-/// All units give the same bits, those of the formula with each operation rounded, in the fused class as well.
-#[derive(Clone, Copy, Debug)]
-pub struct RotaryView<'a> {
-    pub(crate) rotary: Rotary,
-    cos: &'a [f32],
-    sin: &'a [f32],
-    stride: usize,
-    pub(crate) inverse: bool,
-}
-
-impl<'a> RotaryView<'a> {
-    /// Positions that the tables hold.
-    pub fn positions(&self) -> usize {
-        let rest = self.cos.len().checked_sub(self.rotary.width / 2);
-        rest.map_or(0, |rest| rest / self.stride + 1)
-    }
-
-    /// The same angles the other way round: takes a rotation back.
-    ///
-    /// ```
-    /// use dhyan::{Isa, Positions, Rotary, RotaryTable};
-    /// let (isa, rotary) = (Isa::detect(), Rotary::interleaved(4));
-    /// let mut table = RotaryTable::<10, 2>::new();
-    /// table.fill(rotary, Positions::From(0))?;
-    /// let table = table.view(rotary)?;
-    ///
-    /// // Keys of the positions 3.. of which the first two are dropped: each one goes back by 2.
-    /// let (mut keys, mut moved) = ([[1.0, 2.0, 3.0, 4.0]; 5], [[1.0, 2.0, 3.0, 4.0]; 5]);
-    /// table.apply_rows(isa, Positions::From(3), &mut moved)?;
-    /// table.inverse().apply_rows(isa, Positions::Same(2), &mut moved)?;
-    /// table.apply_rows(isa, Positions::From(1), &mut keys)?;
-    /// let near = |x: &f32, y: &f32| (x - y).abs() < 1e-5;
-    /// assert!(keys.as_flattened().iter().zip(moved.as_flattened()).all(|(x, y)| near(x, y)));
-    /// # Ok::<(), dhyan::Error>(())
-    /// ```
-    pub const fn inverse(mut self) -> Self {
-        self.inverse = !self.inverse;
-        self
-    }
-
-    /// Turns `rows` in place.
-    ///
-    /// Errors: a position that the tables do not hold; a layout beyond `rows`, or with heads that overlap.
-    pub fn apply(
-        &self,
-        isa: Isa,
-        positions: Positions<'_>,
-        layout: HeadLayout,
-        rows: &mut [f32],
-    ) -> Result<(), Error> {
-        positions.check_rows(layout.tokens, self.positions())?;
-        layout.check("rows", self.rotary.d_k, rows.len(), true)?;
-        isa.run(Rotate { table: *self, positions, rows, layout, from: None });
-        Ok(())
-    }
-
-    /// Turns tokens of heads side by side, `[tokens][heads · d_k]`, in place.
-    ///
-    /// Errors: a position that the tables do not hold; a width that is no multiple of d_k.
-    pub fn apply_rows<const WIDTH: usize>(
-        &self,
-        isa: Isa,
-        positions: Positions<'_>,
-        rows: &mut [[f32; WIDTH]],
-    ) -> Result<(), Error> {
-        let (d_k, heads) = (self.rotary.d_k, WIDTH / self.rotary.d_k);
-        check_length("width of rows", heads * d_k, WIDTH)?;
-        let layout = HeadLayout::token_major(rows.len(), heads, d_k);
-        self.apply(isa, positions, layout, rows.as_flattened_mut())
-    }
-
-    /// Writes the turned heads of `from` to `out`, with the columns that stay; each has its own layout.
-    ///
-    /// Errors: as [`apply`](Self::apply), for both; other tokens or heads. In `from`, heads may overlap.
-    pub fn apply_to(
-        &self,
-        isa: Isa,
-        positions: Positions<'_>,
-        (from, from_layout): (&[f32], HeadLayout),
-        (out, layout): (&mut [f32], HeadLayout),
-    ) -> Result<(), Error> {
-        positions.check_rows(layout.tokens, self.positions())?;
-        check_length("tokens of out", from_layout.tokens, layout.tokens)?;
-        check_length("heads of out", from_layout.heads, layout.heads)?;
-        from_layout.check("from", self.rotary.d_k, from.len(), false)?;
-        layout.check("out", self.rotary.d_k, out.len(), true)?;
-        isa.run(Rotate {
-            table: *self,
-            positions,
-            rows: out,
-            layout,
-            from: Some((from, from_layout)),
-        });
-        Ok(())
-    }
-
-    /// `[width / 2]` cosines, and as many sines.
-    #[inline(always)]
-    pub(crate) fn row(&self, position: usize) -> (&'a [f32], &'a [f32]) {
-        let (start, half) = (position * self.stride, self.rotary.width / 2);
-        (&self.cos[start..][..half], &self.sin[start..][..half])
-    }
 }
 
 /// Cosines and sines of N positions for HALF pairs of columns, HALF = d_k / 2 where the whole head turns.
@@ -448,13 +232,13 @@ impl<const N: usize, const HALF: usize> RotaryTable<N, HALF> {
 
     /// Computes the table for N positions. Errors: as [`Rotary::fill`], or another rotary width than 2 · HALF.
     pub fn fill(&mut self, rotary: Rotary, positions: Positions<'_>) -> Result<(), Error> {
-        check_length("rotary width", 2 * HALF, rotary.width)?;
+        check_length("rotary width", HALF.saturating_mul(2), rotary.width)?;
         rotary.fill(positions, self.cos.as_flattened_mut(), self.sin.as_flattened_mut())
     }
 
     /// The table, to turn rows by. Errors: as [`Rotary::view`], or another rotary width than 2 · HALF.
     pub fn view(&self, rotary: Rotary) -> Result<RotaryView<'_>, Error> {
-        check_length("rotary width", 2 * HALF, rotary.width)?;
+        check_length("rotary width", HALF.saturating_mul(2), rotary.width)?;
         rotary.view(self.cos.as_flattened(), self.sin.as_flattened())
     }
 }
@@ -513,7 +297,7 @@ fn each_sinusoid(
     let tokens = rows.len().checked_div(d_model).unwrap_or(0);
     check_length("rows", tokens * d_model, rows.len())?;
     // Pair after pair of columns: a frequency costs as much as a sine and a cosine.
-    for column in (0..d_model).step_by(2) {
+    for column in (0..d_model.min(rows.len())).step_by(2) {
         let frequency = frequency(1e4, column / 2, d_model);
         for token in 0..tokens {
             let (sin, cos) = libm::sincos(Positions::From(first).value(token) * frequency);
