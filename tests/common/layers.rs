@@ -1,6 +1,6 @@
 //! Layers of many compile-time shapes behind one run-time face, and masks that say in plain words what they hide.
 
-use super::{Mode, Random};
+use super::{Mode, Random, power_of_two};
 use dhyan::{Causal, Hide, Keep, KeyLength, Mask, NoMask, Row, Shape};
 use dhyan::{Error, Isa, KvCache, Linear, MultiHeadAttention, Weights, Workspace};
 
@@ -43,7 +43,7 @@ impl Parameters {
         let Sizes { d_model, d_kv, d_source, .. } = sizes;
         let shapes = [(d_model, d_model), (d_source, d_kv), (d_source, d_kv), (d_model, d_model)];
         Self(shapes.map(|(d_in, d_out)| {
-            let scale = 2f32.powi(1 - (d_in.ilog2() / 2) as i32);
+            let scale = power_of_two(1 - (d_in.ilog2() / 2) as i32);
             let weights = random.right(mode, d_in, d_out).iter().map(|w| w * scale).collect();
             Matrix { weights, bias: (0..d_out).map(|_| random.unit()).collect() }
         }))

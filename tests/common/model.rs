@@ -117,16 +117,18 @@ impl Model {
         let scale = 1.0 / (d as f32).sqrt() * LOG2_E;
         let query: Vec<f32> = query.iter().map(|q| q * scale).collect();
         let mut all = Partial { max: f32::NEG_INFINITY, sum: 0.0, context: vec![0.0; d] };
+        let mut scores = vec![f32::NEG_INFINITY; keys];
         let mut powers = vec![0.0; keys];
         let mut maxima = Vec::new();
         for first in (0..keys).step_by(KEY_TILE) {
-            let seen: Vec<usize> =
-                (first..keys.min(first + KEY_TILE)).filter(|&j| sees(j)).collect();
-            let dot = |j| self.chain(0.0, (0..d).map(|l| (query[l], key(j)[l])));
-            let scores: Vec<f32> = seen.iter().map(|&j| dot(j)).collect();
-            let max = maximum(scores.iter().copied());
-            for (&j, score) in seen.iter().zip(&scores) {
-                powers[j] = self.exp2(score - finite(max));
+            let tile = first..keys.min(first + KEY_TILE);
+            let seen: Vec<usize> = tile.clone().filter(|&j| sees(j)).collect();
+            for &j in &seen {
+                scores[j] = self.chain(0.0, (0..d).map(|l| (query[l], key(j)[l])));
+            }
+            let max = maximum(scores[tile].iter().copied());
+            for &j in &seen {
+                powers[j] = self.exp2(scores[j] - finite(max));
             }
             let sum = self.sum(seen.iter().map(|&j| (j, powers[j])));
             let weighted = |l| self.chain(0.0, seen.iter().map(|&j| (powers[j], value(j)[l])));
@@ -140,7 +142,10 @@ impl Model {
         let factor = 1.0 / all.sum;
         let context = all.context.iter().map(|&c| self.mul_add(c, factor, 0.0)).collect();
         let rescale = |j: usize| self.exp2(maxima[j / KEY_TILE] - all.max);
-        let weight = |j| if sees(j) { powers[j] * rescale(j) * factor } else { 0.0 };
+        let weight = |j| match scores[j] {
+            f32::NEG_INFINITY => 0.0,
+            _ => powers[j] * rescale(j) * factor,
+        };
         (context, (0..keys).map(weight).collect())
     }
 

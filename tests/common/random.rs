@@ -1,51 +1,13 @@
-//! Test data from integer arithmetic alone: the same bits on every machine.
+//! Test data in vectors.
 
-/// SplitMix64 (Steele, Lea and Flood 2014, "Fast Splittable Pseudorandom Number Generators").
-#[derive(Clone)]
-pub struct Random(u64);
+#[path = "../golden/random.rs"]
+mod fixed;
 
-/// What kind of numbers a test is fed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Between -1 and 1, multiples of 2^-23.
-    Ordinary,
-    /// Pairs of products that nearly cancel, so that a result is mostly rounding errors: fused and unfused differ in
-    /// nearly all of them.
-    Cancelling,
-    /// Any magnitude from 2^-24 to 2^6.
-    Wide,
-}
-
-pub const MODES: [Mode; 3] = [Mode::Ordinary, Mode::Cancelling, Mode::Wide];
+pub use fixed::{MODES, Mode, Random, power_of_two};
 
 impl Random {
     pub fn new(seed: u64) -> Self {
         Self(seed)
-    }
-
-    pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// 0..n.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.bits() >> 32) as usize % n
-    }
-
-    /// Between -1 and 1.
-    pub fn unit(&mut self) -> f32 {
-        (self.bits() >> 40) as i32 as f32 / (1 << 23) as f32 - 1.0
-    }
-
-    pub fn value(&mut self, mode: Mode) -> f32 {
-        let unit = self.unit();
-        match mode {
-            Mode::Wide => unit * 2f32.powi(self.below(31) as i32 - 24),
-            _ => unit,
-        }
     }
 
     pub fn bools(&mut self, n: usize, true_of_16: usize) -> Vec<bool> {
@@ -54,28 +16,15 @@ impl Random {
 
     /// The left side of a product, `[rows][inner]`.
     pub fn left(&mut self, mode: Mode, rows: usize, inner: usize) -> Vec<f32> {
-        let mut left: Vec<f32> = (0..rows * inner).map(|_| self.value(mode)).collect();
-        if mode == Mode::Cancelling {
-            for row in left.chunks_exact_mut(inner.max(1)) {
-                for pair in row.chunks_exact_mut(2) {
-                    pair[1] = -pair[0];
-                }
-            }
-        }
+        let mut left = vec![0.0; rows * inner];
+        self.fill_left(mode, inner, &mut left);
         left
     }
 
     /// The right side of a product, `[inner][columns]`.
     pub fn right(&mut self, mode: Mode, inner: usize, columns: usize) -> Vec<f32> {
-        let mut right: Vec<f32> = (0..inner * columns).map(|_| self.value(mode)).collect();
-        if mode == Mode::Cancelling {
-            for pair in right.chunks_exact_mut((2 * columns).max(1)) {
-                let (even, odd) = pair.split_at_mut(columns);
-                for (even, odd) in even.iter().zip(odd) {
-                    *odd = even + even * *odd / 4096.0;
-                }
-            }
-        }
+        let mut right = vec![0.0; inner * columns];
+        self.fill_right(mode, columns, &mut right);
         right
     }
 }

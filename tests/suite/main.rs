@@ -3,6 +3,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod accuracy;
+mod errors;
 mod poison;
 mod same_bits;
+mod softmax;
 mod ways;

@@ -1,6 +1,6 @@
 //! Every unit computes the bits of the plain model of its class.
 
-use crate::common::{AnyLayer, Case, MODES, MaskOf, Mode, Model, Parameters, Random};
+use crate::common::{AnyLayer, Case, MODES, MaskOf, Mode, Model, Parameters, Random, power_of_two};
 use crate::common::{assert_same, classes, with_large_stack};
 use dhyan::kernels::{Panels, pack, product, softmax};
 use proptest::prelude::*;
@@ -57,7 +57,7 @@ fn check_product(random: &mut Random, mode: Mode, (rows, inner, columns): (usize
 }
 
 fn check_softmax(random: &mut Random, mode: Mode, columns: usize) {
-    let scale = 2f32.powi(random.below(8) as i32);
+    let scale = power_of_two(random.below(8) as i32);
     let rows: Vec<f32> = random.left(mode, 3, columns).iter().map(|x| x * scale).collect();
     for (model, units) in classes() {
         let expected: Vec<f32> =
@@ -126,8 +126,15 @@ fn check_layer(
 ) {
     let sizes = layer.sizes();
     let parameters = Parameters::random(random, mode, sizes);
-    let x = random.left(mode, queries, sizes.d_model);
-    let source = random.left(mode, keys, sizes.d_source);
+    let mut x = random.left(mode, queries, sizes.d_model);
+    let mut source = random.left(mode, keys, sizes.d_source);
+    for tokens in [&mut x, &mut source] {
+        let place = random.below(tokens.len().max(1));
+        let special = [f32::NAN, 1e30, -0.0].get(random.below(16));
+        if let (Some(x), Some(special)) = (tokens.get_mut(place), special) {
+            *x = *special;
+        }
+    }
     layer.load(&parameters);
     for (model, units) in classes() {
         let sees = |i, j| mask.sees(queries, keys, i, j);

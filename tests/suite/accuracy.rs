@@ -1,0 +1,120 @@
+//! Against f64, within bounds that are derived (`common/reference.rs`), not measured.
+
+use crate::common::{AnyLayer, Case, MODES, MaskOf, Mode, Parameters, Random, Reference};
+use crate::common::{units, with_large_stack};
+use dhyan::kernels::{Panels, pack, product, softmax};
+use proptest::prelude::*;
+
+/// Panics where the bound is broken, and where it is so wide that nothing could break it.
+#[track_caller]
+fn check(what: &str, reference: &Reference, found: &[f32], tolerance: f64) {
+    let worst = reference.worst(found);
+    assert!(worst <= 1.0, "{what}: off by {worst} of the bound");
+    let allowed = reference.tolerance();
+    assert!(allowed <= tolerance || allowed.is_nan(), "{what}: a bound of {allowed:e}");
+}
+
+fn check_product(random: &mut Random, mode: Mode, (rows, inner, columns): (usize, usize, usize)) {
+    let left = random.left(mode, rows, inner);
+    let right = random.right(mode, inner, columns);
+    let bias: Vec<f32> = (0..columns).map(|_| random.value(mode)).collect();
+    let mut panels = vec![0.0; inner * columns];
+    pack(&right, inner, columns, &mut panels).unwrap();
+    let panels = Panels::new(&panels, inner, columns).unwrap();
+    let reference = Reference::product(&left[..].into(), &right[..].into(), &bias);
+    for isa in units() {
+        let mut out = vec![f32::NAN; rows * columns];
+        product(isa, &left, panels, Some(&bias), &mut out).unwrap();
+        // (inner + 2) u Σ|a||b| against the result: cancelling leaves little of it.
+        let tolerance = if mode == Mode::Cancelling { f64::INFINITY } else { 1e-2 };
+        check(&format!("{isa:?}, {mode:?}"), &reference, &out, tolerance);
+    }
+}
+
+fn check_softmax(random: &mut Random, columns: usize, scale: f32) {
+    let row: Vec<f32> = (0..columns).map(|_| random.unit() * scale).collect();
+    let reference = Reference::softmax(&row);
+    for isa in units() {
+        let mut found = row.clone();
+        softmax(isa, &mut found, columns).unwrap();
+        check(&format!("{isa:?}, {columns} columns, up to {scale}"), &reference, &found, 1e-4);
+    }
+}
+
+fn check_layer(
+    layer: &mut dyn AnyLayer,
+    random: &mut Random,
+    mode: Mode,
+    (queries, keys): (usize, usize),
+    mask: &MaskOf,
+) {
+    let sizes = layer.sizes();
+    let parameters = Parameters::random(random, mode, sizes);
+    let x = random.left(mode, queries, sizes.d_model);
+    let source = random.left(mode, keys, sizes.d_source);
+    layer.load(&parameters);
+    let sees = |i, j| mask.sees(queries, keys, i, j);
+    let (outputs, weights) = Reference::layer(sizes, &parameters, &x, &source, sees);
+    // Wide scores are thousands: what they may be off by is a large factor of a weight.
+    let tolerance = if mode == Mode::Wide { f64::INFINITY } else { 1e-2 };
+    for isa in units() {
+        let what = format!("{isa:?}, {sizes:?}, {mode:?}, {queries} x {keys}, {mask:?}");
+        let found = layer.outputs(isa, &x, &source, mask).unwrap();
+        check(&what, &outputs, &found, tolerance);
+        let found = layer.weights(isa, &x, &source, mask, false).unwrap();
+        check(&format!("weights, {what}"), &weights, &found, tolerance);
+    }
+}
+
+/// More than one key tile, and a layer of a real model's width.
+#[test]
+fn large_layers() {
+    with_large_stack(|| {
+        let mut random = Random::new(1);
+        for (mut layer, queries, keys) in [
+            (Case::<64, 4, 32, 64, 1100>::boxed(), 20, 1100),
+            (Case::<512, 8, 512, 512, 33>::boxed(), 16, 33),
+        ] {
+            for kind in 0..MaskOf::KINDS {
+                let mask = MaskOf::random(&mut random, kind, queries, keys);
+                check_layer(&mut *layer, &mut random, MODES[kind % 3], (queries, keys), &mask);
+            }
+        }
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    #[test]
+    fn products(seed: u64, mode in 0..3usize, rows in 1..50usize, inner in 1..600usize, columns in 1..50usize) {
+        check_product(&mut Random::new(seed), MODES[mode], (rows, inner, columns));
+    }
+
+    #[test]
+    fn softmaxes(seed: u64, columns in 1..3000usize, scale in 0.001..200f32) {
+        check_softmax(&mut Random::new(seed), columns, scale);
+    }
+
+    #[test]
+    fn layers(
+        seed: u64,
+        mode in 0..3usize,
+        layer in 0..LAYERS.len(),
+        kind in 0..MaskOf::KINDS,
+        queries in 0..100usize,
+        keys in 0..100usize,
+    ) {
+        let random = &mut Random::new(seed);
+        let mask = MaskOf::random(random, kind, queries, keys);
+        check_layer(&mut *LAYERS[layer](), random, MODES[mode], (queries, keys), &mask);
+    }
+}
+
+const LAYERS: [fn() -> Box<dyn AnyLayer>; 5] = [
+    Case::<1, 1, 1, 1, 100>::boxed,
+    Case::<6, 2, 3, 5, 100>::boxed,
+    Case::<21, 7, 21, 2, 100>::boxed,
+    Case::<36, 4, 18, 36, 100>::boxed,
+    Case::<64, 8, 64, 64, 100>::boxed,
+];
