@@ -11,8 +11,8 @@
 //! The textbook has one query and three keys, d_k = 64, with the scores 32, 16 and 40:
 //!
 //! ```
-//! use dhyan::kernels::{Panels, pack, product, softmax};
-//! use dhyan::{Error, Isa};
+//! use dhyan::kernels::{Dimensions, Panels, attention, attention_scratch, pack, product, softmax};
+//! use dhyan::{Error, Isa, NoMask};
 //! let isa = Isa::detect();
 //!
 //! let query = [1.0; 64];                                  // [1][d_k]
@@ -39,6 +39,13 @@
 //! let mut out = [0.0; 2];
 //! product(isa, &weights, Panels::new(&v, 3, 2)?, None, &mut out)?;
 //! assert!((out[0] - 0.9649).abs() < 1e-4);                // 0.2595 + 0.7054
+//!
+//! // All of it in one call, with the keys as they are.
+//! const ONE: Dimensions = Dimensions { heads: 1, kv_heads: 1, d_k: 64, d_v: 2 };
+//! let (mut scratch, mut same) = ([0.0; attention_scratch(ONE, 3)], [0.0; 2]);
+//! let (keys, values) = (keys.as_flattened(), values.as_flattened());
+//! attention(isa, ONE, &query, keys, values, 1.0 / 8.0, &NoMask, &mut scratch, &mut same)?;
+//! assert!((out[0] - same[0]).abs() < 1e-6 && (out[1] - same[1]).abs() < 1e-6);
 //! # Ok::<(), Error>(())
 //! ```
 //!
