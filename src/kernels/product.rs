@@ -6,8 +6,7 @@
 use super::panels::Panels;
 use crate::error::{Error, check_length};
 use crate::isa::Isa;
-use crate::simd::{Kernel, LANES, Rows, Simd};
-use core::array::from_fn;
+use crate::simd::{Kernel, LANES, Rows, Simd, array};
 
 /// Rows that are taken through all strips before the next ones, so that they stay in the first two caches:
 /// 48 rows of 768 floats are 147 KB.
@@ -197,17 +196,11 @@ impl<const R: usize, const C: usize> Kernel for TilesOf<'_, '_, R, C> {
                     simd.store_part(sum, &mut out[r * product.out_stride..][..wanted]);
                 }
             } else {
-                let strips: [&[[f32; LANES]]; C] = from_fn(
-                    #[inline(always)]
-                    |c| product.right.strip(column + c * LANES, top, bottom).0.as_chunks().0,
-                );
-                let bias: [S::F32; C] = from_fn(
-                    #[inline(always)]
-                    |c| match bias.as_chunks().0.get(c) {
-                        Some(bias) => simd.load(bias),
-                        None => simd.splat(0.0),
-                    },
-                );
+                let strips: [&[[f32; LANES]]; C] = array!(C, c => product.right.strip(column + c * LANES, top, bottom).0.as_chunks().0);
+                let bias: [S::F32; C] = array!(C, c => match bias.as_chunks().0.get(c) {
+                    Some(bias) => simd.load(bias),
+                    None => simd.splat(0.0),
+                });
                 let sums = full_tile(simd, left, strips, [bias; R]);
                 for (r, sums) in sums.iter().enumerate() {
                     let out = &mut out[r * product.out_stride..][..C * LANES];
@@ -246,10 +239,7 @@ fn full_tile<S: Simd, const R: usize, const C: usize>(
 ) -> [[S::F32; C]; R] {
     // Two steps at a time, so that the address of a row's value is made once for both.
     let (pairs, inner) = (left.pairs(), left.len());
-    let strip_pairs: [&[[[f32; LANES]; 2]]; C] = from_fn(
-        #[inline(always)]
-        |c| &strips[c].as_chunks().0[..pairs],
-    );
+    let strip_pairs: [&[[[f32; LANES]; 2]]; C] = array!(C, c => &strips[c].as_chunks().0[..pairs]);
     for p in 0..pairs {
         for strip in strip_pairs {
             simd.prefetch(strip.as_ptr().wrapping_add(p + AHEAD).cast());
@@ -257,19 +247,9 @@ fn full_tile<S: Simd, const R: usize, const C: usize>(
                 strip.as_ptr().cast::<[f32; LANES]>().wrapping_add(2 * (p + AHEAD) + 1).cast(),
             );
         }
-        let pair: [&[[f32; LANES]; 2]; C] = from_fn(
-            #[inline(always)]
-            |c| &strip_pairs[c][p],
-        );
-        let [even, odd] = [0, 1].map(
-            #[inline(always)]
-            |i| {
-                from_fn::<S::F32, C, _>(
-                    #[inline(always)]
-                    |c| simd.load(&pair[c][i]),
-                )
-            },
-        );
+        let pair: [&[[f32; LANES]; 2]; C] = array!(C, c => &strip_pairs[c][p]);
+        let even = array!(C, c => simd.load(&pair[c][0]));
+        let odd = array!(C, c => simd.load(&pair[c][1]));
         if S::REGISTERS >= 32 && R > 1 {
             for r in 0..R {
                 let values = left.pair(r, p);
@@ -286,10 +266,7 @@ fn full_tile<S: Simd, const R: usize, const C: usize>(
         }
     }
     if inner % 2 == 1 {
-        let right = from_fn(
-            #[inline(always)]
-            |c| simd.load(&strips[c][inner - 1]),
-        );
+        let right = array!(C, c => simd.load(&strips[c][inner - 1]));
         for r in 0..R {
             add_step(simd, &mut sums[r], left.at(r, inner - 1), &right);
         }

@@ -1,8 +1,7 @@
 //! NEON of AArch64, which always has fused multiply-add: four registers of four lanes.
 
-use super::{Kernel, LANES, Simd};
+use super::{Kernel, LANES, Simd, array};
 use core::arch::aarch64::*;
-use core::array::from_fn;
 
 /// Exists only where NEON was found.
 #[derive(Clone, Copy)]
@@ -23,7 +22,7 @@ macro_rules! operations {
         #[inline(always)]
         fn $name(self, $($arg: Quad),*) -> Quad {
             // SAFETY: `self` is the proof of NEON.
-            from_fn(#[inline(always)] |i| unsafe { $(let $arg = $arg[i];)* $body })
+            array!(4, i => unsafe { $(let $arg = $arg[i];)* $body })
         }
     )*};
 }
@@ -55,10 +54,7 @@ impl Simd for Neon {
     #[inline(always)]
     fn load(self, from: &[f32; LANES]) -> Quad {
         // SAFETY: `self` is the proof of NEON; 16 floats are there.
-        from_fn(
-            #[inline(always)]
-            |i| unsafe { vld1q_f32(from.as_ptr().add(4 * i)) },
-        )
+        array!(4, i => unsafe { vld1q_f32(from.as_ptr().add(4 * i)) })
     }
 
     #[inline(always)]
