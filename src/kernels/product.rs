@@ -93,7 +93,10 @@ impl Product<'_> {
     fn block<S: Simd>(&mut self, simd: S, start: usize, end: usize) {
         // Tiles as tall as the registers allow, evened out: 13 rows are 7 + 6, not 12 + 1.
         let rows = end - start;
-        let (tall, rest) = match rows.div_ceil(S::ROWS) {
+        // A single strip has half the sums of two: taller tiles hide their latency.
+        let narrow = self.columns.1 - self.columns.0 <= LANES;
+        let tallest = if narrow { S::ROWS_OF_ONE } else { S::ROWS };
+        let (tall, rest) = match rows.div_ceil(tallest) {
             0 | 1 => (rows, 0),
             count => {
                 let tall = rows.div_ceil(count);
@@ -146,6 +149,10 @@ impl Product<'_> {
             10 if fits::<S>(10, C) => tiles.run_on::<S, 10, C>(simd),
             11 if fits::<S>(11, C) => tiles.run_on::<S, 11, C>(simd),
             12 if fits::<S>(12, C) => tiles.run_on::<S, 12, C>(simd),
+            13 if fits::<S>(13, C) => tiles.run_on::<S, 13, C>(simd),
+            14 if fits::<S>(14, C) => tiles.run_on::<S, 14, C>(simd),
+            15 if fits::<S>(15, C) => tiles.run_on::<S, 15, C>(simd),
+            16 if fits::<S>(16, C) => tiles.run_on::<S, 16, C>(simd),
             _ => {}
         }
     }
@@ -219,6 +226,7 @@ const fn fits<S: Simd>(rows: usize, strips: usize) -> bool {
     let steps = if S::REGISTERS >= 32 { 2 } else { 1 };
     match rows {
         1 => strips <= 1 || 2 * strips <= S::REGISTERS,
+        _ if strips <= 1 => rows <= S::ROWS_OF_ONE,
         _ => rows <= S::ROWS && rows * strips + steps * strips < S::REGISTERS,
     }
 }

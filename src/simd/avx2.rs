@@ -33,6 +33,7 @@ impl Simd for Avx2 {
     const FUSED: bool = true;
     // 16 registers, 8 pairs: 6 sums, a strip, half a pair for the broadcast value.
     const ROWS: usize = 6;
+    const ROWS_OF_ONE: usize = 6;
     const REGISTERS: usize = 8;
 
     #[inline(always)]

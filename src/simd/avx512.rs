@@ -30,6 +30,7 @@ impl Simd for Avx512 {
     const FUSED: bool = true;
     // 32 registers: at most 24 sums, two steps of two strips, a broadcast value.
     const ROWS: usize = 12;
+    const ROWS_OF_ONE: usize = 16;
     const REGISTERS: usize = 32;
 
     #[inline(always)]

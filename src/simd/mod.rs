@@ -58,6 +58,8 @@ pub(crate) trait Simd: Copy {
     const FUSED: bool;
     /// Most rows of a product tile.
     const ROWS: usize;
+    /// Most rows of a product tile one strip wide.
+    const ROWS_OF_ONE: usize;
     /// Vectors that fit the registers.
     const REGISTERS: usize;
 

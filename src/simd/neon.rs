@@ -32,6 +32,7 @@ impl Simd for Neon {
     const FUSED: bool = true;
     // 32 registers of four lanes, 8 quads: 6 sums, a strip, a quad of left values.
     const ROWS: usize = 6;
+    const ROWS_OF_ONE: usize = 6;
     const REGISTERS: usize = 8;
 
     #[inline(always)]

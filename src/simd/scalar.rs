@@ -21,6 +21,7 @@ impl Simd for Scalar {
     type F32 = Array;
     const FUSED: bool = cfg!(any(fused_arm, fused_riscv, target_arch = "aarch64"));
     const ROWS: usize = 1;
+    const ROWS_OF_ONE: usize = 1;
     const REGISTERS: usize = 1;
 
     #[inline(always)]
