@@ -159,9 +159,9 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Concatenation and W^O are a sum after all, of heads that each had a matrix of their own: with `W_i^O` the d_k rows of
-//! W^O that belong to head i, `concat(head_1 .. head_h) W^O = head_1 W_1^O + .. + head_h W_h^O`. Here even to
-//! the last bit, since both are one chain of multiply-adds in the same order:
+//! Concatenation and W^O are a sum after all, of heads that each had a matrix of their own: with `W_i^O` the d_k rows
+//! of W^O that belong to head i, `concat(head_1 .. head_h) W^O = head_1 W_1^O + .. + head_h W_h^O`. Here even to the
+//! last bit, since both are one chain of multiply-adds in the same order:
 //!
 //! ```
 //! use dhyan::{Error, Isa, Linear};
@@ -204,8 +204,9 @@
 //!
 //! # Memory without n²
 //!
-//! The scores of that example would be 3.2 GB. They are never kept: softmax needs the maximum and the sum of a row, and
-//! both can be carried along from one tile of keys to the next (online softmax, Milakov and Gimelshein 2018). What is left grows with n:
+//! The scores of that example would be 3.2 GB. They are never kept: softmax needs the maximum and the sum of a row,
+//! and both can be carried along from one tile of keys to the next (online softmax, Milakov and Gimelshein 2018).
+//! What is left grows with n:
 //!
 //! ```
 //! use dhyan::Workspace;
@@ -265,9 +266,9 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! The bits are the same because nothing in the order of operations knows about the call: every dot product is one chain in
-//! index order, tiles are cut at absolute multiples of 512 keys, sums over keys run in lanes by absolute index, and
-//! a hidden key changes nothing. Chunks of any size give these bits too.
+//! The bits are the same because nothing in the order of operations knows about the call: every dot product is one
+//! chain in index order, tiles are cut at absolute multiples of 512 keys, sums over keys run in lanes by absolute
+//! index, and a hidden key changes nothing. Chunks of any size give these bits too.
 //!
 //! # Where a token stands
 //!
