@@ -1,18 +1,9 @@
 //! Against f64, within bounds that are derived (`common/reference.rs`), not measured.
 
+use crate::common::units;
 use crate::common::{AnyLayer, Case, MODES, MaskOf, Mode, Parameters, Random, Reference};
-use crate::common::{units, with_large_stack};
 use dhyan::kernels::{Panels, pack, product, softmax};
 use proptest::prelude::*;
-
-/// Panics where the bound is broken, and where it is so wide that nothing could break it.
-#[track_caller]
-fn check(what: &str, reference: &Reference, found: &[f32], tolerance: f64) {
-    let worst = reference.worst(found);
-    assert!(worst <= 1.0, "{what}: off by {worst} of the bound");
-    let allowed = reference.tolerance();
-    assert!(allowed <= tolerance || allowed.is_nan(), "{what}: a bound of {allowed:e}");
-}
 
 fn check_product(random: &mut Random, mode: Mode, (rows, inner, columns): (usize, usize, usize)) {
     let left = random.left(mode, rows, inner);
@@ -27,7 +18,7 @@ fn check_product(random: &mut Random, mode: Mode, (rows, inner, columns): (usize
         product(isa, &left, panels, Some(&bias), &mut out).unwrap();
         // (inner + 2) u Σ|a||b| against the result: cancelling leaves little of it.
         let tolerance = if mode == Mode::Cancelling { f64::INFINITY } else { 1e-2 };
-        check(&format!("{isa:?}, {mode:?}"), &reference, &out, tolerance);
+        reference.check(&format!("{isa:?}, {mode:?}"), &out, tolerance);
     }
 }
 
@@ -37,7 +28,7 @@ fn check_softmax(random: &mut Random, columns: usize, scale: f32) {
     for isa in units() {
         let mut found = row.clone();
         softmax(isa, &mut found, columns).unwrap();
-        check(&format!("{isa:?}, {columns} columns, up to {scale}"), &reference, &found, 1e-4);
+        reference.check(&format!("{isa:?}, {columns} columns, up to {scale}"), &found, 1e-4);
     }
 }
 
@@ -60,27 +51,25 @@ fn check_layer(
     for isa in units() {
         let what = format!("{isa:?}, {sizes:?}, {mode:?}, {queries} x {keys}, {mask:?}");
         let found = layer.outputs(isa, &x, &source, mask).unwrap();
-        check(&what, &outputs, &found, tolerance);
+        outputs.check(&what, &found, tolerance);
         let found = layer.weights(isa, &x, &source, mask, false).unwrap();
-        check(&format!("weights, {what}"), &weights, &found, tolerance);
+        weights.check(&format!("weights, {what}"), &found, tolerance);
     }
 }
 
 /// More than one key tile, and a layer of a real model's width.
 #[test]
 fn large_layers() {
-    with_large_stack(|| {
-        let mut random = Random::new(1);
-        for (mut layer, queries, keys) in [
-            (Case::<64, 4, 32, 64, 1100>::boxed(), 20, 1100),
-            (Case::<512, 8, 512, 512, 33>::boxed(), 16, 33),
-        ] {
-            for kind in 0..MaskOf::KINDS {
-                let mask = MaskOf::random(&mut random, kind, queries, keys);
-                check_layer(&mut *layer, &mut random, MODES[kind % 3], (queries, keys), &mask);
-            }
+    let mut random = Random::new(1);
+    for (mut layer, queries, keys) in [
+        (Case::<64, 4, 32, 64, 1100>::boxed(), 20, 1100),
+        (Case::<512, 8, 512, 512, 33>::boxed(), 16, 33),
+    ] {
+        for kind in 0..MaskOf::KINDS {
+            let mask = MaskOf::random(&mut random, kind, queries, keys);
+            check_layer(&mut *layer, &mut random, MODES[kind % 3], (queries, keys), &mask);
         }
-    });
+    }
 }
 
 proptest! {

@@ -4,6 +4,7 @@
 mod common;
 
 mod accuracy;
+mod attention;
 mod errors;
 mod poison;
 mod same_bits;

@@ -1,7 +1,7 @@
 //! Every unit computes the bits of the plain model of its class.
 
 use crate::common::{AnyLayer, Case, MODES, MaskOf, Mode, Model, Parameters, Random, power_of_two};
-use crate::common::{assert_same, classes, with_large_stack};
+use crate::common::{assert_same, classes};
 use dhyan::kernels::{Panels, pack, product, softmax};
 use proptest::prelude::*;
 
@@ -156,29 +156,26 @@ fn check_layer(
 
 #[test]
 fn layers_of_all_shapes() {
-    with_large_stack(|| {
-        let mut random = Random::new(1);
-        let mut kind = 0;
-        for mut layer in layers() {
-            let sizes = layer.sizes();
-            for keys in LENGTHS.into_iter().filter(|&n| n <= sizes.n) {
-                let other = LENGTHS[random.below(LENGTHS.len())];
-                for queries in [keys, other] {
-                    if queries > sizes.n || sizes.work(queries, keys) > WORK {
-                        continue;
-                    }
-                    let masks =
-                        if sizes.work(queries, keys) < WORK / 100 { MaskOf::KINDS } else { 1 };
-                    for _ in 0..masks {
-                        kind += 1;
-                        let mask = MaskOf::random(&mut random, kind, queries, keys);
-                        let mode = MODES[random.below(3)];
-                        check_layer(&mut *layer, &mut random, mode, (queries, keys), &mask);
-                    }
+    let mut random = Random::new(1);
+    let mut kind = 0;
+    for mut layer in layers() {
+        let sizes = layer.sizes();
+        for keys in LENGTHS.into_iter().filter(|&n| n <= sizes.n) {
+            let other = LENGTHS[random.below(LENGTHS.len())];
+            for queries in [keys, other] {
+                if queries > sizes.n || sizes.work(queries, keys) > WORK {
+                    continue;
+                }
+                let masks = if sizes.work(queries, keys) < WORK / 100 { MaskOf::KINDS } else { 1 };
+                for _ in 0..masks {
+                    kind += 1;
+                    let mask = MaskOf::random(&mut random, kind, queries, keys);
+                    let mode = MODES[random.below(3)];
+                    check_layer(&mut *layer, &mut random, mode, (queries, keys), &mask);
                 }
             }
         }
-    });
+    }
 }
 
 proptest! {
