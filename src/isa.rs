@@ -33,7 +33,7 @@ macro_rules! units {
 
         impl Unit {
             /// The unit at a place of the list, if this processor has it.
-            #[allow(unused_assignments)]
+            #[allow(unused_assignments, irrefutable_let_patterns)] // with one unit
             fn at(place: u8) -> Option<Self> {
                 let mut this = 0;
                 $($(#[$when])* {
@@ -46,7 +46,7 @@ macro_rules! units {
             }
 
             /// Its place in the list.
-            #[allow(unused_assignments)]
+            #[allow(unused_assignments, irrefutable_let_patterns)] // with one unit
             const fn place(self) -> u8 {
                 let mut this = 0;
                 $($(#[$when])* {

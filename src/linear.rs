@@ -27,7 +27,7 @@ impl<const IN: usize, const OUT: usize> Linear<IN, OUT> {
     /// Weights and biases of 0.
     pub const ZERO: Self = Self { weights: [[0.0; OUT]; IN], bias: [0.0; OUT] };
 
-    /// Weights W[in][out], and biases (of 0 for none).
+    /// Weights `W[in][out]`, and biases (of 0 for none).
     pub const fn new(weights: &[[f32; OUT]; IN], bias: &[f32; OUT]) -> Self {
         let mut linear = Self::ZERO;
         linear.bias = *bias;
@@ -43,7 +43,7 @@ impl<const IN: usize, const OUT: usize> Linear<IN, OUT> {
         linear
     }
 
-    /// The weight matrix of PyTorch's `nn.Linear`, W[out][in].
+    /// The weight matrix of PyTorch's `nn.Linear`, `W[out][in]`.
     pub const fn from_torch(weights: &[[f32; IN]; OUT], bias: &[f32; OUT]) -> Self {
         let mut linear = Self::ZERO;
         linear.bias = *bias;
@@ -69,12 +69,12 @@ impl<const IN: usize, const OUT: usize> Linear<IN, OUT> {
         self.weights[place / OUT][place % OUT] = weight;
     }
 
-    /// Replaces the weights by W[in][out], row after row.
+    /// Replaces the weights by `W[in][out]`, row after row.
     pub fn load(&mut self, weights: &[f32]) -> Result<(), Error> {
         pack(weights, IN, OUT, self.weights.as_flattened_mut())
     }
 
-    /// Replaces the weights by PyTorch's W[out][in], row after row.
+    /// Replaces the weights by PyTorch's `W[out][in]`, row after row.
     pub fn load_torch(&mut self, weights: &[f32]) -> Result<(), Error> {
         check_length("weights", IN * OUT, weights.len())?;
         for (o, row) in weights.chunks_exact(IN.max(1)).enumerate() {

@@ -138,7 +138,7 @@ impl<const D_MODEL: usize, const H: usize, const D_KV: usize, const D_SOURCE: us
     pub const D_K: usize = {
         assert!(D_MODEL > 0, "D_MODEL must not be 0");
         assert!(H > 0, "H must not be 0");
-        assert!(D_MODEL % H == 0, "D_MODEL must be a multiple of H: d_k = d_model / h");
+        assert!(D_MODEL.is_multiple_of(H), "D_MODEL must be a multiple of H: d_k = d_model / h");
         D_MODEL / H
     };
 
@@ -146,8 +146,11 @@ impl<const D_MODEL: usize, const H: usize, const D_KV: usize, const D_SOURCE: us
     pub const H_KV: usize = {
         assert!(D_KV > 0, "D_KV must not be 0");
         assert!(D_SOURCE > 0, "D_SOURCE must not be 0");
-        assert!(D_KV % Self::D_K == 0, "D_KV must be a multiple of d_k = D_MODEL / H");
-        assert!(H % (D_KV / Self::D_K) == 0, "H must be a multiple of the kv heads, D_KV / d_k");
+        assert!(D_KV.is_multiple_of(Self::D_K), "D_KV must be a multiple of d_k = D_MODEL / H");
+        assert!(
+            H.is_multiple_of(D_KV / Self::D_K),
+            "H must be a multiple of the kv heads, D_KV / d_k"
+        );
         D_KV / Self::D_K
     };
 
@@ -171,7 +174,7 @@ impl<const D_MODEL: usize, const H: usize, const D_KV: usize, const D_SOURCE: us
         Self { query, key, value, output }
     }
 
-    /// The textbook's matrices of each head, W_i^Q, W_i^K and W_i^V, and W^O, all in [in][out] order, without biases.
+    /// The textbook's matrices of each head, W_i^Q, W_i^K and W_i^V, and W^O, all in `[in][out]` order, without biases.
     ///
     /// `D_K` and `H_KV` are inferred from the arguments, and checked by the compiler.
     pub const fn from_heads<const D_K: usize, const H_KV: usize>(

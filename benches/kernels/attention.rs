@@ -1,39 +1,51 @@
-//! Attention of n queries over n cached keys and values, with the projections of the queries and of the output.
+//! Attention alone, of n queries over n keys and values of each head.
 
-use crate::inputs::{self, random};
+use crate::inputs::random;
 use crate::textbook::{self, Heads};
 use crate::{Group, compare};
-use dhyan::{Causal, KvCache, Workspace};
+use dhyan::kernels::{Dimensions, attention, attention_scratch};
+use dhyan::{Causal, NoMask};
 use std::hint::black_box;
 
-/// n, d_model, h.
-const SHAPES: [fn(&mut Group<'_>); 2] = [attend::<128, 64, 2>, attend::<1024, 64, 1>];
+/// n, heads, kv heads, d_k, whether causal.
+const SHAPES: [(usize, usize, usize, usize, bool); 4] =
+    [(16, 4, 4, 16, false), (128, 4, 4, 64, false), (512, 2, 2, 64, true), (256, 4, 1, 128, true)];
 
 pub fn bench(group: &mut Group<'_>) {
-    SHAPES.iter().for_each(|shape| shape(group));
-}
-
-fn attend<const N: usize, const D: usize, const H: usize>(group: &mut Group<'_>) {
-    let (layer, weights) = inputs::layer::<D, H>().expect("room");
-    let mut workspace = Box::new(Workspace::<N, D, 0>::new());
-    let mut cache = Box::new(KvCache::<N, D>::new());
-    let x = random(5, N * D, 1.0);
-    let (mut out, mut naive) = (vec![0.0; N * D], vec![0.0; N * D]);
-    layer.append(x.as_chunks().0, &mut cache, &mut workspace).expect("room");
-    let sizes = Heads { heads: H, kv_heads: H, d_k: D / H, causal: true };
-    compare(
-        group,
-        &format!("n{N} d{D} h{H} causal"),
-        4 * N * D * D + 2 * N * (N + 1) * D,
-        |isa| {
-            workspace.set_isa(isa);
-            let (x, out) = (black_box(&x).as_chunks().0, out.as_chunks_mut().0);
-            layer.attend(x, &cache, &Causal::bottom_right(), &mut workspace, out)
-        },
-        || {
-            textbook::product(&x, &weights[0], D, &mut naive);
-            textbook::attention(sizes, black_box(&x), &x, &x, &mut naive);
-            textbook::product(&x, &weights[3], D, &mut naive);
-        },
-    );
+    for (n, heads, kv_heads, d_k, causal) in SHAPES {
+        let dimensions = Dimensions { heads, kv_heads, d_k, d_v: d_k };
+        let query = random(1, n * heads * d_k, 1.0);
+        let [key, value] = [2, 3].map(|seed| random(seed, n * kv_heads * d_k, 1.0));
+        let mut scratch = vec![0.0; attention_scratch(dimensions, n)];
+        let (mut out, mut naive) = (query.clone(), query.clone());
+        let scale = (d_k as f32).sqrt().recip();
+        let pairs = if causal { n * (n + 1) / 2 } else { n * n };
+        compare(
+            group,
+            &format!("n{n} h{heads}/{kv_heads} d_k{d_k}{}", if causal { " causal" } else { "" }),
+            4 * pairs * heads * d_k,
+            |isa| {
+                let (q, k, v) = (black_box(&query), &key, &value);
+                let (scratch, out) = (&mut scratch, &mut out);
+                match causal {
+                    false => attention(isa, dimensions, q, k, v, scale, &NoMask, scratch, out),
+                    true => attention(
+                        isa,
+                        dimensions,
+                        q,
+                        k,
+                        v,
+                        scale,
+                        &Causal::top_left(),
+                        scratch,
+                        out,
+                    ),
+                }
+            },
+            || {
+                let sizes = Heads { heads, kv_heads, d_k, causal };
+                textbook::attention(sizes, black_box(&query), &key, &value, &mut naive);
+            },
+        );
+    }
 }

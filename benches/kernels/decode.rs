@@ -15,9 +15,9 @@ pub fn bench(group: &mut Group<'_>) {
 }
 
 fn step<const N: usize, const D: usize, const H: usize>(group: &mut Group<'_>) {
-    let (layer, weights) = inputs::layer::<D, H>().expect("room");
-    let mut workspace = Box::new(Workspace::<N, D, 0>::new());
-    let mut cache = Box::new(KvCache::<N, D>::new());
+    let (layer, weights) = inputs::layer::<D, H, D>().expect("room");
+    let mut workspace = Workspace::<N, D, 0>::boxed().expect("room");
+    let mut cache = KvCache::<N, D>::boxed().expect("room");
     let tokens = random(5, N * D, 1.0);
     let (before, x) = tokens.as_chunks().0.split_at(N - 1);
     layer.append(before, &mut cache, &mut workspace).expect("room");

@@ -13,11 +13,14 @@ pub fn random(seed: u64, count: usize, scale: f32) -> Vec<f32> {
 }
 
 /// A layer, and the four matrices that it is made of: W^Q, W^K, W^V and W^O.
-pub type Layer<const D: usize, const H: usize> = (Box<MultiHeadAttention<D, H>>, [Vec<f32>; 4]);
+pub type Layer<const D: usize, const H: usize, const D_KV: usize> =
+    (Box<MultiHeadAttention<D, H, D_KV>>, [Vec<f32>; 4]);
 
 /// Random weights that keep the size of what they are multiplied with.
-pub fn layer<const D: usize, const H: usize>() -> Result<Layer<D, H>, Error> {
-    let weights = [1, 2, 3, 4].map(|seed| random(seed, D * D, (3.0 / D as f32).sqrt()));
+pub fn layer<const D: usize, const H: usize, const D_KV: usize>() -> Result<Layer<D, H, D_KV>, Error>
+{
+    let columns = [D, D_KV, D_KV, D];
+    let weights = [0, 1, 2, 3].map(|i| random(i as u64, D * columns[i], (3.0 / D as f32).sqrt()));
     let mut layer = MultiHeadAttention::boxed()?;
     layer.query.load(&weights[0])?;
     layer.key.load(&weights[1])?;

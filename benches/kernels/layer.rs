@@ -20,8 +20,8 @@ pub fn bench(group: &mut Group<'_>) {
 }
 
 fn layer<const N: usize, const D: usize, const H: usize>(group: &mut Group<'_>) {
-    let (layer, weights) = inputs::layer::<D, H>().expect("room");
-    let mut workspace = Box::new(Workspace::<N, D>::new());
+    let (layer, weights) = inputs::layer::<D, H, D>().expect("room");
+    let mut workspace = Workspace::<N, D>::boxed().expect("room");
     let x = random(5, N * D, 1.0);
     let (mut out, mut naive) = (vec![0.0; N * D], vec![0.0; N * D]);
     let sizes = Heads { heads: H, kv_heads: H, d_k: D / H, causal: false };

@@ -49,12 +49,13 @@ pub fn attention(sizes: Heads, query: &[f32], key: &[f32], value: &[f32], out: &
 }
 
 /// The layer: tokens `x` attend to tokens `source`, both `[tokens][d_model]`, by W^Q, W^K, W^V and W^O, each
-/// `[d_model][d_model]`.
+/// `[d_model][..]`.
 pub fn layer(sizes: Heads, weights: &[Vec<f32>; 4], x: &[f32], source: &[f32], out: &mut [f32]) {
     let d_model = sizes.heads * sizes.d_k;
     let project = |x: &[f32], weights: &[f32]| {
-        let mut out = vec![0.0; x.len()];
-        product(x, weights, d_model, &mut out);
+        let columns = weights.len() / d_model;
+        let mut out = vec![0.0; x.len() / d_model * columns];
+        product(x, weights, columns, &mut out);
         out
     };
     let query = project(x, &weights[0]);

@@ -17,7 +17,6 @@ mod textbook;
 
 use dhyan::Isa;
 use std::error::Error;
-use std::thread;
 
 struct Options {
     rounds: usize,
@@ -51,7 +50,7 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
-fn run() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     let options = options()?;
     let mut cases = cases::all()?;
     cases.retain(|case| case.name.contains(&options.filter));
@@ -71,15 +70,4 @@ fn run() -> Result<(), Box<dyn Error>> {
         std::fs::write(file, chart::svg(&report))?;
     }
     Ok(())
-}
-
-fn main() {
-    // Workspaces of the large shapes pass over the stack.
-    let thread = thread::Builder::new()
-        .stack_size(256 << 20)
-        .spawn(|| run().map_err(|error| error.to_string()));
-    if let Err(error) = thread.expect("a thread").join().expect("no panic") {
-        eprintln!("{error}");
-        std::process::exit(1);
-    }
 }

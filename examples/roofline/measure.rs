@@ -68,7 +68,9 @@ pub fn best_time(budget: f64, mut call: impl FnMut()) -> f64 {
 
 /// Measures all cases on all units, `rounds` times.
 pub fn measure(rounds: usize, units: &[Unit], cases: &mut [Case]) -> Result<Report, Error> {
-    let memory = vec![1.0; LEVELS[LEVELS.len() - 1] / 4]; // Of zeros it would be one page, mapped again and again.
+    // Of zeros it would be one page, mapped again and again. Loads across two cache lines would be slower.
+    let memory = vec![1.0; LEVELS[LEVELS.len() - 1] / 4 + 15];
+    let memory = &memory[memory.as_ptr().align_offset(64)..];
     let mut levels = LEVELS.map(|bytes| Level { bytes, gbytes_per_second: Vec::new() });
     let row = |case: &Case, unit: &Unit| Row {
         case: case.name.clone(),

@@ -22,7 +22,7 @@ pub struct Dimensions {
 impl Dimensions {
     fn check(self) -> Result<(), Error> {
         let zero = [self.heads, self.kv_heads, self.d_k, self.d_v].contains(&0);
-        if zero || self.heads % self.kv_heads != 0 {
+        if zero || !self.heads.is_multiple_of(self.kv_heads) {
             let must = "positive, and heads a multiple of kv_heads";
             return Err(Error::Value { what: "dimensions", must });
         }

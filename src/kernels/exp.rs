@@ -43,7 +43,7 @@ pub(crate) fn exp2_of<S: Simd>(simd: S, x: S::F32) -> S::F32 {
     // Minimax over [-1/2, 1/2] with the constant term 1, coefficients rounded to f32 one after the other: over all
     // floats from -126 to 0 at most 0.78 units in the last place off where multiply-add is fused, 1.06 where it is not.
     const C: [f32; 6] =
-        [0.6931472, 0.2402265, 0.055503577, 0.009618592, 0.0013392786, 0.00015255641];
+        [core::f32::consts::LN_2, 0.2402265, 0.055503577, 0.009618592, 0.0013392786, 0.00015255641];
     // 1.5 · 2^23 rounds to an integer; 127 more leaves the biased exponent of 2^n in the low bits.
     const ROUND: f32 = 12_582_912.0 + 127.0;
     let rounded = simd.add(x, simd.splat(ROUND));
