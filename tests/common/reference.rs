@@ -12,6 +12,10 @@
 //!   R = 2 r + (min(n, 512) / 16 + 7 + 2 T) u. Powers below 2^-126 are 0: n 2^-125 more, in absolute terms.
 //! - **Context**: Σ w |v| with these errors, and a chain of min(n, 512) + 2 T + 2 roundings.
 //! - **Output**: a chain.
+//! - **Layer normalization** of n values: with l = n / 16 + 5 roundings of a sum in lanes, the mean is off by
+//!   e_m = (l + 1) u mean|x|, x - mean by e_c = e_m + u |x - mean|, the variance by
+//!   e_v = mean(2 |x - mean| e_c + e_c²) + (l + 3) u variance, the factor relatively by
+//!   (1 - e_v / (variance + epsilon))^(-1/2) - 1 and 4 u, and two more roundings follow.
 
 use super::{Parameters, Sizes};
 
@@ -106,6 +110,31 @@ impl Reference {
             scores.push((score, 3.0 * U * score.abs().min(127.0)));
         }
         Self::weights(&scores, |j| row[j] != f32::NEG_INFINITY)
+    }
+
+    /// Layer normalization of one row.
+    pub fn layer_norm(row: &[f32], weight: &[f32], bias: &[f32], epsilon: f32) -> Self {
+        let n = row.len() as f64;
+        let mean_of = |f: &dyn Fn(f64) -> f64| row.iter().map(|&x| f(x.into())).sum::<f64>() / n;
+        let lanes = (row.len() / 16 + 5) as f64;
+        let mean = mean_of(&|x| x);
+        let mean_error = (lanes + 1.0) * U * mean_of(&f64::abs);
+        let error_of = |c: f64| mean_error + U * (c.abs() + mean_error);
+        let variance = mean_of(&|x| (x - mean).powi(2));
+        let spread =
+            mean_of(&|x| 2.0 * (x - mean).abs() * error_of(x - mean) + error_of(x - mean).powi(2));
+        let variance_error = spread + (lanes + 3.0) * U * (variance + spread);
+        let sum = variance + f64::from(epsilon);
+        let relative = (1.0 - (variance_error / sum).min(1.0)).powf(-0.5) - 1.0 + 5.0 * U;
+        let mut out = Self::default();
+        for ((&x, &weight), &bias) in row.iter().zip(weight).zip(bias) {
+            let (c, weight, bias) = (f64::from(x) - mean, f64::from(weight), f64::from(bias));
+            let scaled = c * weight / sum.sqrt();
+            let off =
+                ((c.abs() + error_of(c)) * (1.0 + relative) - c.abs()) * weight.abs() / sum.sqrt();
+            out.push((scaled + bias, off + 3.0 * U * (scaled.abs() + off + bias.abs()) + TINY));
+        }
+        out
     }
 
     /// Scaled dot-product attention: the context (`[queries][heads * d_v]`) and the weights (`[heads][queries][keys]`);

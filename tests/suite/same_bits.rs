@@ -2,7 +2,7 @@
 
 use crate::common::{AnyLayer, Case, MODES, MaskOf, Mode, Model, Parameters, Random, power_of_two};
 use crate::common::{assert_same, classes};
-use dhyan::kernels::{Panels, pack, product, softmax};
+use dhyan::kernels::{Panels, layer_norm, pack, product, softmax};
 use proptest::prelude::*;
 
 const LENGTHS: [usize; 20] =
@@ -70,6 +70,22 @@ fn check_softmax(random: &mut Random, mode: Mode, columns: usize) {
     }
 }
 
+fn check_layer_norm(random: &mut Random, mode: Mode, width: usize) {
+    let rows = random.left(mode, 3, width);
+    let [weight, bias] = [random.left(mode, 1, width), random.left(mode, 1, width)];
+    for (model, units) in classes() {
+        let expected: Vec<f32> = rows
+            .chunks_exact(width)
+            .flat_map(|row| model.layer_norm(row, &weight, &bias, 1e-5))
+            .collect();
+        for isa in units {
+            let mut found = vec![f32::NAN; rows.len()];
+            layer_norm(isa, &rows, &weight, &bias, 1e-5, &mut found).unwrap();
+            assert_same(format!("{isa:?}, {mode:?}, {width} wide"), &expected, &found);
+        }
+    }
+}
+
 /// The classes differ, so that a unit which is in the wrong one cannot pass.
 #[test]
 fn classes_differ() {
@@ -113,6 +129,16 @@ fn softmax_rows() {
     for columns in (1..=70).chain([127, 128, 129, 511, 512, 513, 1000, 4097, 10_000]) {
         for mode in MODES {
             check_softmax(&mut random, mode, columns);
+        }
+    }
+}
+
+#[test]
+fn layer_norms() {
+    let mut random = Random::new(5);
+    for width in (1..=70).chain([127, 128, 129, 384, 512, 1000]) {
+        for mode in MODES {
+            check_layer_norm(&mut random, mode, width);
         }
     }
 }
