@@ -148,6 +148,7 @@ macro_rules! with_mask {
         }
     };
 }
+pub(crate) use with_mask;
 
 /// A layer with its workspace and cache. Slices are flat; results are new, and NaN before the call writes them.
 pub trait AnyLayer {
@@ -201,9 +202,9 @@ impl<const D_MODEL: usize, const H: usize, const D_KV: usize, const D_SOURCE: us
     pub fn boxed() -> Box<dyn AnyLayer> {
         Box::new(Self {
             layer: MultiHeadAttention::boxed().expect("memory"),
-            workspace: Box::default(),
-            small: Box::default(),
-            cache: Box::default(),
+            workspace: Workspace::boxed().expect("memory"),
+            small: Workspace::boxed().expect("memory"),
+            cache: KvCache::boxed().expect("memory"),
         })
     }
 }

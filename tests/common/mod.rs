@@ -7,6 +7,7 @@ mod random;
 mod reference;
 mod units;
 
+pub(crate) use layers::with_mask;
 pub use layers::{AnyLayer, Case, MaskOf, Matrix, Parameters, Sizes};
 pub use model::Model;
 pub use random::{MODES, Mode, Random, power_of_two};
@@ -43,13 +44,5 @@ pub fn assert_same(what: impl Display, expected: &[f32], found: &[f32]) {
             e.to_bits(),
             f.to_bits()
         );
-    }
-}
-
-/// Runs `test` on a thread with room for the largest workspace.
-pub fn with_large_stack(test: impl FnOnce() + Send + 'static) {
-    let thread = std::thread::Builder::new().stack_size(256 << 20).spawn(test);
-    if let Err(panic) = thread.expect("a thread").join() {
-        std::panic::resume_unwind(panic);
     }
 }

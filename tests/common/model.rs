@@ -9,6 +9,9 @@ const KEY_TILE: usize = 512;
 /// Sums over a row run in this many lanes: index mod 16.
 const LANES: usize = 16;
 const LOG2_E: f32 = std::f32::consts::LOG2_E;
+/// 1.5 · 2^23 + 127, and the coefficients of 2^f from the first power of f on.
+const EXP2: [u32; 7] =
+    [0x4b40007f, 0x3f317218, 0x3e75fdf0, 0x3d6357b8, 0x3c1d974d, 0x3aaf8abc, 0x391ff78d];
 
 /// The arithmetic of one class: a multiply-add rounds once (fused) or twice (unfused).
 #[derive(Clone, Copy)]
@@ -50,18 +53,13 @@ impl Model {
 
     /// 2^x for x ≤ 0: 0 below -126, else a polynomial in the distance to the nearest integer.
     pub fn exp2(self, x: f32) -> f32 {
-        const C: [f32; 6] =
-            [0.693_147_2, 0.240_226_5, 0.055_504_1, 0.009_618_1, 0.001_333_36, 0.000_154_035];
-        const ROUND: f32 = 12_582_912.0 + 127.0;
+        let [round, c1, c2, c3, c4, c5, c6] = EXP2.map(f32::from_bits);
         if x < -126.0 {
             return 0.0;
         }
-        let rounded = x + ROUND;
-        let f = x - (rounded - ROUND);
-        let mut power = C[5];
-        for c in [C[4], C[3], C[2], C[1], C[0], 1.0] {
-            power = self.mul_add(power, f, c);
-        }
+        let rounded = x + round;
+        let f = x - (rounded - round);
+        let power = [c5, c4, c3, c2, c1, 1.0].iter().fold(c6, |p, &c| self.mul_add(p, f, c));
         power * f32::from_bits(rounded.to_bits() << 23)
     }
 
@@ -103,20 +101,20 @@ impl Model {
         Partial { max, sum: merged(old.sum, new.sum), context }
     }
 
-    /// One query (`[d]`) of one head over the keys that it sees: its context (`[d]`) and its weights (`[keys]`).
-    /// `key(j)` and `value(j)` are the vectors of key j.
-    pub fn attend<'a>(
+    /// One query (`[d_k]`) of one head over the keys (`[keys][d_k]`) that it sees: its context (`[d_v]`) and its
+    /// weights (`[keys]`).
+    pub fn attend(
         self,
         query: &[f32],
-        key: impl Fn(usize) -> &'a [f32],
-        value: impl Fn(usize) -> &'a [f32],
-        keys: usize,
+        key: &[&[f32]],
+        value: &[&[f32]],
+        scale: f32,
         sees: impl Fn(usize) -> bool,
     ) -> (Vec<f32>, Vec<f32>) {
-        let d = query.len();
-        let scale = 1.0 / (d as f32).sqrt() * LOG2_E;
+        let (keys, d_k, d_v) = (key.len(), query.len(), value.first().map_or(0, |v| v.len()));
+        let scale = scale * LOG2_E;
         let query: Vec<f32> = query.iter().map(|q| q * scale).collect();
-        let mut all = Partial { max: f32::NEG_INFINITY, sum: 0.0, context: vec![0.0; d] };
+        let mut all = Partial { max: f32::NEG_INFINITY, sum: 0.0, context: vec![0.0; d_v] };
         let mut scores = vec![f32::NEG_INFINITY; keys];
         let mut powers = vec![0.0; keys];
         let mut maxima = Vec::new();
@@ -124,20 +122,20 @@ impl Model {
             let tile = first..keys.min(first + KEY_TILE);
             let seen: Vec<usize> = tile.clone().filter(|&j| sees(j)).collect();
             for &j in &seen {
-                scores[j] = self.chain(0.0, (0..d).map(|l| (query[l], key(j)[l])));
+                scores[j] = self.chain(0.0, (0..d_k).map(|l| (query[l], key[j][l])));
             }
             let max = maximum(scores[tile].iter().copied());
             for &j in &seen {
                 powers[j] = self.exp2(scores[j] - finite(max));
             }
             let sum = self.sum(seen.iter().map(|&j| (j, powers[j])));
-            let weighted = |l| self.chain(0.0, seen.iter().map(|&j| (powers[j], value(j)[l])));
-            let context = (0..d).map(weighted).collect();
+            let weighted = |l| self.chain(0.0, seen.iter().map(|&j| (powers[j], value[j][l])));
+            let context = (0..d_v).map(weighted).collect();
             all = self.merge(all, Partial { max, sum, context });
             maxima.push(max);
         }
         if all.sum == 0.0 {
-            return (vec![0.0; d], vec![0.0; keys]);
+            return (vec![0.0; d_v], vec![0.0; keys]);
         }
         let factor = 1.0 / all.sum;
         let context = all.context.iter().map(|&c| self.mul_add(c, factor, 0.0)).collect();
@@ -165,25 +163,55 @@ impl Model {
         let q = self.product(x, &query.weights, &query.bias, d_model);
         let k = self.product(source, &key.weights, &key.bias, d_source);
         let v = self.product(source, &value.weights, &value.bias, d_source);
-        let (queries, keys) = (x.len() / d_model, source.len() / d_source);
-        let mut context = vec![0.0; queries * d_model];
-        let mut weights = Vec::with_capacity(heads * queries * keys);
+        let kv_heads = d_kv / d_k;
+        let scale = 1.0 / (d_k as f32).sqrt();
+        let (context, weights) =
+            self.attention(heads, kv_heads, [&q, &k, &v], [d_k; 2], scale, sees);
+        (self.product(&context, &output.weights, &output.bias, d_model), weights)
+    }
+
+    /// All heads: queries (`[queries][heads * d_k]`), keys (`[keys][kv_heads * d_k]`) and values
+    /// (`[keys][kv_heads * d_v]`) give the context (`[queries][heads * d_v]`) and the weights
+    /// (`[heads][queries][keys]`).
+    pub fn attention(
+        self,
+        heads: usize,
+        kv_heads: usize,
+        [q, k, v]: [&[f32]; 3],
+        [d_k, d_v]: [usize; 2],
+        scale: f32,
+        sees: impl Fn(usize, usize) -> bool,
+    ) -> (Vec<f32>, Vec<f32>) {
+        let queries = q.len() / (heads * d_k);
+        let mut context = vec![0.0; queries * heads * d_v];
+        let mut weights = Vec::new();
         for h in 0..heads {
-            let kv_head = h / (heads / (d_kv / d_k));
+            let kv_head = h / (heads / kv_heads);
+            let key: Vec<&[f32]> = k.chunks_exact(d_k).skip(kv_head).step_by(kv_heads).collect();
+            let value: Vec<&[f32]> = v.chunks_exact(d_v).skip(kv_head).step_by(kv_heads).collect();
             for i in 0..queries {
-                let place = i * d_model + h * d_k;
-                let (row, row_weights) = self.attend(
-                    &q[place..place + d_k],
-                    |j| &k[j * d_kv + kv_head * d_k..][..d_k],
-                    |j| &v[j * d_kv + kv_head * d_k..][..d_k],
-                    keys,
-                    |j| sees(i, j),
-                );
-                context[place..place + d_k].copy_from_slice(&row);
+                let query = &q[(i * heads + h) * d_k..][..d_k];
+                let (row, row_weights) = self.attend(query, &key, &value, scale, |j| sees(i, j));
+                // Empty, where there is no key.
+                context[(i * heads + h) * d_v..][..row.len()].copy_from_slice(&row);
                 weights.extend(row_weights);
             }
         }
-        (self.product(&context, &output.weights, &output.bias, d_model), weights)
+        (context, weights)
+    }
+
+    /// Layer normalization of one row.
+    pub fn layer_norm(self, row: &[f32], weight: &[f32], bias: &[f32], epsilon: f32) -> Vec<f32> {
+        let width = row.len() as f32;
+        let mean = self.sum(row.iter().copied().enumerate()) / width;
+        let mut lanes = [0.0; LANES];
+        for (i, x) in row.iter().enumerate() {
+            lanes[i % LANES] = self.mul_add(x - mean, x - mean, lanes[i % LANES]);
+        }
+        let variance = self.sum(lanes.into_iter().enumerate()) / width;
+        let factor = 1.0 / (variance + epsilon).sqrt();
+        let normal = |i: usize| (row[i] - mean) * factor;
+        (0..row.len()).map(|i| self.mul_add(normal(i), weight[i], bias[i])).collect()
     }
 
     /// The mean of the weights over the heads.

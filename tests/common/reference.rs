@@ -12,6 +12,10 @@
 //!   R = 2 r + (min(n, 512) / 16 + 7 + 2 T) u. Powers below 2^-126 are 0: n 2^-125 more, in absolute terms.
 //! - **Context**: Σ w |v| with these errors, and a chain of min(n, 512) + 2 T + 2 roundings.
 //! - **Output**: a chain.
+//! - **Layer normalization** of n values: with l = n / 16 + 5 roundings of a sum in lanes, the mean is off by
+//!   e_m = (l + 1) u mean|x|, x - mean by e_c = e_m + u |x - mean|, the variance by
+//!   e_v = mean(2 |x - mean| e_c + e_c²) + (l + 3) u variance, the factor relatively by
+//!   (1 - e_v / (variance + epsilon))^(-1/2) - 1 and 4 u, and two more roundings follow.
 
 use super::{Parameters, Sizes};
 
@@ -35,25 +39,31 @@ impl From<&[f32]> for Reference {
 }
 
 impl Reference {
+    fn zeros(n: usize) -> Self {
+        Self { value: vec![0.0; n], error: vec![0.0; n] }
+    }
+
     fn push(&mut self, (value, error): (f64, f64)) {
         self.value.push(value);
         self.error.push(error);
     }
 
-    /// How much of the bound is used where most is; more than 1 breaks it.
-    pub fn worst(&self, found: &[f32]) -> f64 {
-        assert_eq!(self.value.len(), found.len());
-        let used = |i: usize| match (f64::from(found[i]) - self.value[i]).abs() {
-            0.0 => 0.0,
-            off => off / self.error[i],
-        };
-        (0..found.len()).map(used).fold(0.0, |a, b| if b <= a { a } else { b })
-    }
-
-    /// The largest error allowed, relative to the largest value.
-    pub fn tolerance(&self) -> f64 {
+    /// Panics where the bound is broken, and where it is so wide that hardly anything could break it: `tolerance` is the
+    /// largest error that it may allow, relative to the largest value.
+    #[track_caller]
+    pub fn check(&self, what: &str, found: &[f32], tolerance: f64) {
+        assert_eq!(self.value.len(), found.len(), "{what}: lengths");
+        for (i, &x) in found.iter().enumerate() {
+            let (value, error) = (self.value[i], self.error[i]);
+            let off = (f64::from(x) - value).abs();
+            assert!(
+                off <= error,
+                "{what}: {x:e} at {i} is {off:e} off {value:e}, the bound is {error:e}"
+            );
+        }
         let largest = |x: &[f64]| x.iter().fold(0.0, |max: f64, x| max.max(x.abs()));
-        largest(&self.error) / largest(&self.value)
+        let (error, value) = (largest(&self.error), largest(&self.value));
+        assert!(error <= tolerance * value, "{what}: a bound of {error:e} for {value:e}");
     }
 
     /// `[rows][inner] · [inner][columns] + bias`.
@@ -83,7 +93,7 @@ impl Reference {
         let spread = (max - min).min(127.0) + 1.0;
         let r = 2f64.ln() * (e + 3.0 * U * spread) + E + tiles * (2.0 * E + 4.0 * U);
         let relative = (2.0 * r + (n.min(512) as f64 / 16.0 + 7.0 + 2.0 * tiles) * U).exp_m1();
-        let mut out = Self { value: vec![0.0; n], error: vec![0.0; n] };
+        let mut out = Self::zeros(n);
         for j in seen {
             out.value[j] = (scores.value[j] - max).exp2() / sum;
             out.error[j] = out.value[j] * relative + n as f64 * 2f64.powi(-125);
@@ -102,31 +112,70 @@ impl Reference {
         Self::weights(&scores, |j| row[j] != f32::NEG_INFINITY)
     }
 
-    /// Scaled dot-product attention of one query of one head: its weights (`[keys]`) and its context (`[d]`).
-    /// Row j of `k` and `v` begins at `j * stride + start`.
-    fn attend(
-        (q, query): (&Self, usize),
-        (k, v, stride, start): (&Self, &Self, usize, usize),
-        d: usize,
-        seen: impl Fn(usize) -> bool,
+    /// Layer normalization of one row.
+    pub fn layer_norm(row: &[f32], weight: &[f32], bias: &[f32], epsilon: f32) -> Self {
+        let n = row.len() as f64;
+        let mean_of = |f: &dyn Fn(f64) -> f64| row.iter().map(|&x| f(x.into())).sum::<f64>() / n;
+        let lanes = (row.len() / 16 + 5) as f64;
+        let mean = mean_of(&|x| x);
+        let mean_error = (lanes + 1.0) * U * mean_of(&f64::abs);
+        let error_of = |c: f64| mean_error + U * (c.abs() + mean_error);
+        let variance = mean_of(&|x| (x - mean).powi(2));
+        let spread =
+            mean_of(&|x| 2.0 * (x - mean).abs() * error_of(x - mean) + error_of(x - mean).powi(2));
+        let variance_error = spread + (lanes + 3.0) * U * (variance + spread);
+        let sum = variance + f64::from(epsilon);
+        let relative = (1.0 - (variance_error / sum).min(1.0)).powf(-0.5) - 1.0 + 5.0 * U;
+        let mut out = Self::default();
+        for ((&x, &weight), &bias) in row.iter().zip(weight).zip(bias) {
+            let (c, weight, bias) = (f64::from(x) - mean, f64::from(weight), f64::from(bias));
+            let scaled = c * weight / sum.sqrt();
+            let off =
+                ((c.abs() + error_of(c)) * (1.0 + relative) - c.abs()) * weight.abs() / sum.sqrt();
+            out.push((scaled + bias, off + 3.0 * U * (scaled.abs() + off + bias.abs()) + TINY));
+        }
+        out
+    }
+
+    /// Scaled dot-product attention: the context (`[queries][heads * d_v]`) and the weights (`[heads][queries][keys]`);
+    /// arguments as in [`Model::attention`](super::Model::attention).
+    pub fn attention(
+        heads: usize,
+        kv_heads: usize,
+        [q, k, v]: [&Self; 3],
+        [d_k, d_v]: [usize; 2],
+        scale: f64,
+        sees: impl Fn(usize, usize) -> bool,
     ) -> (Self, Self) {
-        let scale = std::f64::consts::LOG2_E / (d as f64).sqrt();
-        let keys = k.value.len() / stride;
-        let mut scores = Self::default();
-        for j in 0..keys {
-            let places = (0..d).map(|l| (query + l, j * stride + start + l));
-            let (score, error) = chain(q, k, 0.0, places, d + 2 + 5);
-            scores.push((score * scale, error * scale));
-        }
-        let weights = Self::weights(&scores, seen);
+        let (queries, keys) = (q.value.len() / (heads * d_k), k.value.len() / (kv_heads * d_k));
+        let scale = scale * std::f64::consts::LOG2_E;
         let roundings = keys.min(512) + 2 * keys.div_ceil(512) + 2;
-        let mut context = Self::default();
-        for l in 0..d {
-            let places = (0..keys).map(|j| (j, j * stride + start + l));
-            let places = places.filter(|&(j, _)| weights.error[j] > 0.0);
-            context.push(chain(&weights, v, 0.0, places, roundings));
+        let mut context = Self::zeros(queries * heads * d_v);
+        let mut all_weights = Self::default();
+        for h in 0..heads {
+            let kv_head = h / (heads / kv_heads);
+            for i in 0..queries {
+                let query = (i * heads + h) * d_k;
+                let mut scores = Self::default();
+                for j in 0..keys {
+                    let key = (j * kv_heads + kv_head) * d_k;
+                    let places = (0..d_k).map(|l| (query + l, key + l));
+                    let (score, error) = chain(q, k, 0.0, places, d_k + 2 + 5);
+                    scores.push((score * scale, error * scale.abs()));
+                }
+                let weights = Self::weights(&scores, |j| sees(i, j));
+                for l in 0..d_v {
+                    let places = (0..keys).map(|j| (j, (j * kv_heads + kv_head) * d_v + l));
+                    let places = places.filter(|&(j, _)| sees(i, j));
+                    let place = (i * heads + h) * d_v + l;
+                    (context.value[place], context.error[place]) =
+                        chain(&weights, v, 0.0, places, roundings);
+                }
+                all_weights.value.extend(weights.value);
+                all_weights.error.extend(weights.error);
+            }
         }
-        (weights, context)
+        (context, all_weights)
     }
 
     /// The layer: output (`[queries][d_model]`) and weights (`[heads][queries][keys]`).
@@ -137,27 +186,14 @@ impl Reference {
         source: &[f32],
         sees: impl Fn(usize, usize) -> bool,
     ) -> (Self, Self) {
-        let Sizes { d_model, heads, d_kv, .. } = sizes;
-        let d_k = d_model / heads;
-        let group = heads / (d_kv / d_k);
+        let d_k = sizes.d_k();
         let [query, key, value, output] = &parameters.0;
         let project =
             |x: &[f32], p: &super::Matrix| Self::product(&x.into(), &p.weights[..].into(), &p.bias);
-        let (q, k, v) = (project(x, query), project(source, key), project(source, value));
-        let queries = x.len() / d_model;
-        let mut context = Self { value: vec![0.0; x.len()], error: vec![0.0; x.len()] };
-        let mut weights = Self::default();
-        for h in 0..heads {
-            for i in 0..queries {
-                let place = i * d_model + h * d_k;
-                let kv = (&k, &v, d_kv, h / group * d_k);
-                let (row, mean) = Self::attend((&q, place), kv, d_k, |j| sees(i, j));
-                context.value[place..place + d_k].copy_from_slice(&mean.value);
-                context.error[place..place + d_k].copy_from_slice(&mean.error);
-                weights.value.extend(row.value);
-                weights.error.extend(row.error);
-            }
-        }
+        let [q, k, v] = [project(x, query), project(source, key), project(source, value)];
+        let scale = 1.0 / (d_k as f64).sqrt();
+        let (context, weights) =
+            Self::attention(sizes.heads, sizes.d_kv / d_k, [&q, &k, &v], [d_k; 2], scale, sees);
         (Self::product(&context, &output.weights[..].into(), &output.bias), weights)
     }
 }

@@ -3,9 +3,12 @@
 
 use super::random::{MODES, Mode, Random, power_of_two};
 use core::fmt::Arguments;
-use dhyan::kernels::{Panels, pack, product, softmax};
+use dhyan::kernels::{Dimensions, Panels, attention, attention_scratch};
+use dhyan::kernels::{exp2, layer_norm, pack, product, softmax};
 use dhyan::{Causal, Error, Isa, Keep, KeyLength, KvCache, Linear, NoMask};
-use dhyan::{MultiHeadAttention, Weights, Workspace};
+use dhyan::{
+    HeadLayout, MultiHeadAttention, Positions, Rotary, RotaryTable, Weights, Workspace, sinusoidal,
+};
 
 /// FNV-1a in 64 bits over the bits of each float, low byte first, with one NaN for all.
 pub fn hash(data: &[f32]) -> u64 {
@@ -22,7 +25,9 @@ pub fn hash(data: &[f32]) -> u64 {
 /// All groups; `record` gets the name and the hash of each run.
 pub fn all(isa: Isa, record: &mut impl FnMut(Arguments, u64)) -> Result<(), Error> {
     products(isa, record)?;
-    softmaxes(isa, record)?;
+    rows(isa, record)?;
+    slices(isa, record)?;
+    positions(isa, record)?;
     layers(isa, record)?;
     long(isa, record)
 }
@@ -63,8 +68,8 @@ pub fn products(isa: Isa, record: &mut impl FnMut(Arguments, u64)) -> Result<(),
     Ok(())
 }
 
-/// 8 KB of stack.
-pub fn softmaxes(isa: Isa, record: &mut impl FnMut(Arguments, u64)) -> Result<(), Error> {
+/// Functions of rows. 8 KB of stack.
+pub fn rows(isa: Isa, record: &mut impl FnMut(Arguments, u64)) -> Result<(), Error> {
     let mut buffer = [0.0; 1800];
     let mut random = Random(2);
     for columns in [1, 2, 7, 15, 16, 17, 31, 33, 64, 100, 513, 600] {
@@ -77,6 +82,61 @@ pub fn softmaxes(isa: Isa, record: &mut impl FnMut(Arguments, u64)) -> Result<()
             softmax(isa, rows, columns)?;
             record(format_args!("softmax/{columns}/{hidden_of_8}"), hash(rows));
         }
+        let (x, rest) = buffer.split_at_mut(columns);
+        let (weight, y) = rest.split_at_mut(columns);
+        let y = &mut y[..columns];
+        for mode in MODES {
+            random.fill_left(mode, columns, x);
+            random.fill_left(mode, columns, weight);
+            layer_norm(isa, x, weight, x, 1e-5, y)?;
+            record(format_args!("layer_norm/{columns}/{mode:?}"), hash(y));
+        }
+        x.fill_with(|| (random.unit() - 1.0) * 70.0);
+        exp2(isa, x);
+        record(format_args!("exp2/{columns}"), hash(x));
+    }
+    Ok(())
+}
+
+/// Attention on slices, 2 kv heads for 4 heads. 30 KB of stack.
+pub fn slices(isa: Isa, record: &mut impl FnMut(Arguments, u64)) -> Result<(), Error> {
+    const QUERIES: usize = 9;
+    const KEYS: usize = 21;
+    const DIMENSIONS: Dimensions = Dimensions { heads: 4, kv_heads: 2, d_k: 19, d_v: 35 };
+    let mut random = Random(5);
+    let (mut q, mut out) = ([[0.0; 4 * 19]; QUERIES], [[0.0; 4 * 35]; QUERIES]);
+    let (mut k, mut v) = ([[0.0; 2 * 19]; KEYS], [[0.0; 2 * 35]; KEYS]);
+    let mut scratch = [0.0; attention_scratch(DIMENSIONS, KEYS)];
+    let mask = (Causal::bottom_right(), KeyLength(18));
+    for mode in MODES {
+        random.fill_left(mode, 19, q.as_flattened_mut());
+        random.fill_left(mode, 38, k.as_flattened_mut());
+        random.fill_right(mode, 70, v.as_flattened_mut());
+        let [q, k, v] = [q.as_flattened(), k.as_flattened(), v.as_flattened()];
+        let out = out.as_flattened_mut();
+        attention(isa, DIMENSIONS, q, k, v, 0.25, &mask, &mut scratch, out)?;
+        record(format_args!("attention/{mode:?}"), hash(out));
+    }
+    Ok(())
+}
+
+/// Sinusoidal and rotary encodings. 12 KB of stack.
+pub fn positions(isa: Isa, record: &mut impl FnMut(Arguments, u64)) -> Result<(), Error> {
+    let mut random = Random(6);
+    let mut encoding = [[0.0; 24]; 50];
+    sinusoidal(1000, 24, encoding.as_flattened_mut())?;
+    record(format_args!("sinusoidal"), hash(encoding.as_flattened()));
+    let mut table = RotaryTable::<20, 9>::new();
+    for (name, rotary) in [
+        ("interleaved", Rotary::interleaved(22).partial(18)),
+        ("halves", Rotary::halves(22).partial_of_head(18).theta(5e5)),
+    ] {
+        table.fill(rotary, Positions::From(3))?;
+        let mut heads = [[0.0; 2 * 22]; 10];
+        random.fill_left(Mode::Ordinary, 22, heads.as_flattened_mut());
+        let layout = HeadLayout::token_major(10, 2, 22);
+        table.view(rotary)?.apply(isa, Positions::From(7), layout, heads.as_flattened_mut())?;
+        record(format_args!("rotary/{name}"), hash(heads.as_flattened()));
     }
     Ok(())
 }

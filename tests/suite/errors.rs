@@ -1,7 +1,7 @@
 //! Each error as a value, with everything as it was before the call.
 
 use crate::common::{Random, assert_same};
-use dhyan::kernels::{Panels, pack, product, softmax};
+use dhyan::kernels::{Panels, layer_norm, pack, product, softmax};
 use dhyan::{Causal, Error, Hide, Isa, Keep, KvCache, Linear, MultiHeadAttention, NoMask};
 use dhyan::{Weights, Workspace, from_bytes, to_bytes};
 
@@ -236,6 +236,15 @@ fn kernels() {
     }
     refused::<1>(12, length("matrix", 15, 12), |out| pack(&data, 3, 5, out.as_flattened_mut()));
     refused::<1>(11, length("panels", 12, 11), |out| pack(&data, 3, 4, out.as_flattened_mut()));
+    for (x, weight, bias, y, expected) in [
+        (8, 4, 3, 8, length("bias", 4, 3)),
+        (8, 4, 4, 7, length("y", 8, 7)),
+        (9, 4, 4, 9, length("x", 8, 9)),
+        (9, 0, 0, 9, length("x", 0, 9)),
+    ] {
+        let (x, weight, bias) = (&data[..x], &data[..weight], &data[..bias]);
+        refused::<1>(y, expected, |y| layer_norm(isa, x, weight, bias, 1e-5, y.as_flattened_mut()));
+    }
     refused::<1>(7, length("rows", 6, 7), |out| softmax(isa, out.as_flattened_mut(), 3));
     refused::<1>(2, length("rows", 0, 2), |out| softmax(isa, out.as_flattened_mut(), 3));
     refused::<1>(2, length("rows", 0, 2), |out| softmax(isa, out.as_flattened_mut(), 0));

@@ -4,7 +4,9 @@
 mod common;
 
 mod accuracy;
+mod attention;
 mod errors;
+mod exp2;
 mod poison;
 mod same_bits;
 mod softmax;

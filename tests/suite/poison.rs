@@ -1,7 +1,7 @@
 //! What is hidden, unused or left over changes no bit, whatever it holds.
 
 use crate::common::{AnyLayer, Case, MODES, MaskOf, Parameters, Random};
-use crate::common::{assert_same, units, with_large_stack};
+use crate::common::{assert_same, units};
 use dhyan::Isa;
 
 const POISON: [f32; 6] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, f32::MAX, f32::MIN];
@@ -38,65 +38,60 @@ fn everything(
 /// keys have the weight 0 even there.
 #[test]
 fn hidden_tokens() {
-    with_large_stack(|| {
-        let mut random = Random::new(1);
-        for mut layer in layers() {
-            let sizes = layer.sizes();
-            let mut unseen = 0;
-            for round in 0..12 * MaskOf::KINDS {
-                let [queries, keys] = [1 + random.below(40), 1 + random.below(sizes.n)];
-                let mask = MaskOf::random(&mut random, round, queries, keys);
-                let sees = |i, j| mask.sees(queries, keys, i, j);
-                layer.load(&Parameters::random(&mut random, MODES[round % 3], sizes));
-                let x = random.left(MODES[0], queries, sizes.d_model);
-                let mut source = random.left(MODES[0], keys, sizes.d_source);
-                // A few tokens, or (mostly) all that no query sees.
-                let few = random.bools(keys, 1);
-                let poisoned: Vec<bool> = match round % 4 {
-                    0 => few,
-                    _ => (0..keys).map(|j| (0..queries).all(|i| !sees(i, j))).collect(),
-                };
-                let poison = POISON[round % POISON.len()];
-                let fill = |source: &mut [f32], x: f32| {
-                    let tokens = source.chunks_exact_mut(sizes.d_source);
-                    tokens.zip(&poisoned).filter(|(_, p)| **p).for_each(|(token, _)| token.fill(x));
-                };
-                let touched = |i| (0..keys).any(|j| poisoned[j] && sees(i, j));
-                unseen += (0..queries).filter(|&i| !touched(i)).count()
-                    * poisoned.iter().filter(|p| **p).count();
-                for isa in units() {
-                    fill(&mut source, 0.0);
-                    let clean = everything(&mut *layer, isa, &x, &source, &mask);
-                    fill(&mut source, poison);
-                    let found = everything(&mut *layer, isa, &x, &source, &mask);
-                    for (kind, (clean, found)) in clean.iter().zip(&found).enumerate() {
-                        let what =
-                            format!("{isa:?}, {sizes:?}, {queries} x {keys}, {poison}, {mask:?}");
-                        let width = if kind % 3 == 0 { sizes.d_model } else { keys };
-                        let rows = clean.chunks_exact(width).zip(found.chunks_exact(width));
-                        for (row, (clean, found)) in rows.enumerate() {
-                            let i = row % queries;
-                            if !touched(i) {
-                                assert_same(format!("{what}, row {i}"), clean, found);
-                            } else if poison.is_nan() && kind % 3 == 0 {
-                                assert!(
-                                    found.iter().all(|x| x.is_nan()),
-                                    "{what}, row {i} is not NaN"
-                                );
-                            } else if poison.is_nan() {
-                                let right = |j: usize| {
-                                    if sees(i, j) { found[j].is_nan() } else { found[j] == 0.0 }
-                                };
-                                let wrong = (0..keys).find(|&j| !right(j));
-                                assert_eq!(wrong, None, "{what}, weights of row {i}: {found:?}");
-                            }
+    let mut random = Random::new(1);
+    for mut layer in layers() {
+        let sizes = layer.sizes();
+        let mut unseen = 0;
+        for round in 0..12 * MaskOf::KINDS {
+            let [queries, keys] = [1 + random.below(40), 1 + random.below(sizes.n)];
+            let mask = MaskOf::random(&mut random, round, queries, keys);
+            let sees = |i, j| mask.sees(queries, keys, i, j);
+            layer.load(&Parameters::random(&mut random, MODES[round % 3], sizes));
+            let x = random.left(MODES[0], queries, sizes.d_model);
+            let mut source = random.left(MODES[0], keys, sizes.d_source);
+            // A few tokens, or (mostly) all that no query sees.
+            let few = random.bools(keys, 1);
+            let poisoned: Vec<bool> = match round % 4 {
+                0 => few,
+                _ => (0..keys).map(|j| (0..queries).all(|i| !sees(i, j))).collect(),
+            };
+            let poison = POISON[round % POISON.len()];
+            let fill = |source: &mut [f32], x: f32| {
+                let tokens = source.chunks_exact_mut(sizes.d_source);
+                tokens.zip(&poisoned).filter(|(_, p)| **p).for_each(|(token, _)| token.fill(x));
+            };
+            let touched = |i| (0..keys).any(|j| poisoned[j] && sees(i, j));
+            unseen += (0..queries).filter(|&i| !touched(i)).count()
+                * poisoned.iter().filter(|p| **p).count();
+            for isa in units() {
+                fill(&mut source, 0.0);
+                let clean = everything(&mut *layer, isa, &x, &source, &mask);
+                fill(&mut source, poison);
+                let found = everything(&mut *layer, isa, &x, &source, &mask);
+                for (kind, (clean, found)) in clean.iter().zip(&found).enumerate() {
+                    let what =
+                        format!("{isa:?}, {sizes:?}, {queries} x {keys}, {poison}, {mask:?}");
+                    let width = if kind % 3 == 0 { sizes.d_model } else { keys };
+                    let rows = clean.chunks_exact(width).zip(found.chunks_exact(width));
+                    for (row, (clean, found)) in rows.enumerate() {
+                        let i = row % queries;
+                        if !touched(i) {
+                            assert_same(format!("{what}, row {i}"), clean, found);
+                        } else if poison.is_nan() && kind % 3 == 0 {
+                            assert!(found.iter().all(|x| x.is_nan()), "{what}, row {i} is not NaN");
+                        } else if poison.is_nan() {
+                            let right = |j: usize| {
+                                if sees(i, j) { found[j].is_nan() } else { found[j] == 0.0 }
+                            };
+                            let wrong = (0..keys).find(|&j| !right(j));
+                            assert_eq!(wrong, None, "{what}, weights of row {i}: {found:?}");
                         }
                     }
                 }
             }
-            assert!(unseen > 1000, "too little was poisoned: {unseen}");
         }
-    });
+        assert!(unseen > 1000, "too little was poisoned: {unseen}");
+    }
 }
 
 /// A NaN in one query makes the row NaN and no other.
@@ -120,36 +115,34 @@ fn a_poisoned_query_is_alone() {
 /// The workspace, the cache and the output after calls on NaN, against new ones.
 #[test]
 fn old_contents() {
-    with_large_stack(|| {
-        let mut random = Random::new(3);
-        for isa in units() {
-            for (mut used, mut new) in layers().into_iter().zip(layers()) {
-                let sizes = used.sizes();
-                let parameters = Parameters::random(&mut random, MODES[0], sizes);
-                for round in 0..20 {
-                    let [queries, keys] = [random.below(sizes.n.min(70)), random.below(sizes.n)];
-                    let mask = MaskOf::random(&mut random, round, queries, keys);
-                    let x = random.left(MODES[0], queries, sizes.d_model);
-                    let source = random.left(MODES[0], keys, sizes.d_source);
-                    used.load(&parameters);
-                    new.load(&parameters);
-                    let rubbish = vec![POISON[round % POISON.len()]; sizes.n * sizes.d_source];
-                    everything(
-                        &mut *used,
-                        isa,
-                        &rubbish[..64 * sizes.d_model],
-                        &rubbish,
-                        &MaskOf::None,
-                    );
-                    let found = everything(&mut *used, isa, &x, &source, &mask);
-                    let clean = everything(&mut *new, isa, &x, &source, &mask);
-                    for (clean, found) in clean.iter().zip(&found) {
-                        assert_same(format!("{isa:?}, {sizes:?}, {mask:?}"), clean, found);
-                    }
+    let mut random = Random::new(3);
+    for isa in units() {
+        for (mut used, mut new) in layers().into_iter().zip(layers()) {
+            let sizes = used.sizes();
+            let parameters = Parameters::random(&mut random, MODES[0], sizes);
+            for round in 0..20 {
+                let [queries, keys] = [random.below(sizes.n.min(70)), random.below(sizes.n)];
+                let mask = MaskOf::random(&mut random, round, queries, keys);
+                let x = random.left(MODES[0], queries, sizes.d_model);
+                let source = random.left(MODES[0], keys, sizes.d_source);
+                used.load(&parameters);
+                new.load(&parameters);
+                let rubbish = vec![POISON[round % POISON.len()]; sizes.n * sizes.d_source];
+                everything(
+                    &mut *used,
+                    isa,
+                    &rubbish[..64 * sizes.d_model],
+                    &rubbish,
+                    &MaskOf::None,
+                );
+                let found = everything(&mut *used, isa, &x, &source, &mask);
+                let clean = everything(&mut *new, isa, &x, &source, &mask);
+                for (clean, found) in clean.iter().zip(&found) {
+                    assert_same(format!("{isa:?}, {sizes:?}, {mask:?}"), clean, found);
                 }
             }
         }
-    });
+    }
 }
 
 /// A row that sees nothing is the bias of the output projection; its weights are 0.

@@ -1,8 +1,8 @@
 //! Every unit computes the bits of the plain model of its class.
 
 use crate::common::{AnyLayer, Case, MODES, MaskOf, Mode, Model, Parameters, Random, power_of_two};
-use crate::common::{assert_same, classes, with_large_stack};
-use dhyan::kernels::{Panels, pack, product, softmax};
+use crate::common::{assert_same, classes};
+use dhyan::kernels::{Panels, layer_norm, pack, product, softmax};
 use proptest::prelude::*;
 
 const LENGTHS: [usize; 20] =
@@ -70,6 +70,22 @@ fn check_softmax(random: &mut Random, mode: Mode, columns: usize) {
     }
 }
 
+fn check_layer_norm(random: &mut Random, mode: Mode, width: usize) {
+    let rows = random.left(mode, 3, width);
+    let [weight, bias] = [random.left(mode, 1, width), random.left(mode, 1, width)];
+    for (model, units) in classes() {
+        let expected: Vec<f32> = rows
+            .chunks_exact(width)
+            .flat_map(|row| model.layer_norm(row, &weight, &bias, 1e-5))
+            .collect();
+        for isa in units {
+            let mut found = vec![f32::NAN; rows.len()];
+            layer_norm(isa, &rows, &weight, &bias, 1e-5, &mut found).unwrap();
+            assert_same(format!("{isa:?}, {mode:?}, {width} wide"), &expected, &found);
+        }
+    }
+}
+
 /// The classes differ, so that a unit which is in the wrong one cannot pass.
 #[test]
 fn classes_differ() {
@@ -117,6 +133,16 @@ fn softmax_rows() {
     }
 }
 
+#[test]
+fn layer_norms() {
+    let mut random = Random::new(5);
+    for width in (1..=70).chain([127, 128, 129, 384, 512, 1000]) {
+        for mode in MODES {
+            check_layer_norm(&mut random, mode, width);
+        }
+    }
+}
+
 fn check_layer(
     layer: &mut dyn AnyLayer,
     random: &mut Random,
@@ -156,29 +182,26 @@ fn check_layer(
 
 #[test]
 fn layers_of_all_shapes() {
-    with_large_stack(|| {
-        let mut random = Random::new(1);
-        let mut kind = 0;
-        for mut layer in layers() {
-            let sizes = layer.sizes();
-            for keys in LENGTHS.into_iter().filter(|&n| n <= sizes.n) {
-                let other = LENGTHS[random.below(LENGTHS.len())];
-                for queries in [keys, other] {
-                    if queries > sizes.n || sizes.work(queries, keys) > WORK {
-                        continue;
-                    }
-                    let masks =
-                        if sizes.work(queries, keys) < WORK / 100 { MaskOf::KINDS } else { 1 };
-                    for _ in 0..masks {
-                        kind += 1;
-                        let mask = MaskOf::random(&mut random, kind, queries, keys);
-                        let mode = MODES[random.below(3)];
-                        check_layer(&mut *layer, &mut random, mode, (queries, keys), &mask);
-                    }
+    let mut random = Random::new(1);
+    let mut kind = 0;
+    for mut layer in layers() {
+        let sizes = layer.sizes();
+        for keys in LENGTHS.into_iter().filter(|&n| n <= sizes.n) {
+            let other = LENGTHS[random.below(LENGTHS.len())];
+            for queries in [keys, other] {
+                if queries > sizes.n || sizes.work(queries, keys) > WORK {
+                    continue;
+                }
+                let masks = if sizes.work(queries, keys) < WORK / 100 { MaskOf::KINDS } else { 1 };
+                for _ in 0..masks {
+                    kind += 1;
+                    let mask = MaskOf::random(&mut random, kind, queries, keys);
+                    let mode = MODES[random.below(3)];
+                    check_layer(&mut *layer, &mut random, mode, (queries, keys), &mask);
                 }
             }
         }
-    });
+    }
 }
 
 proptest! {

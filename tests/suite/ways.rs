@@ -1,7 +1,7 @@
 //! However a call is cut, cached or repeated, the bits are the same.
 
 use crate::common::{AnyLayer, Case, MODES, MaskOf, Parameters, Random};
-use crate::common::{assert_same, units, with_large_stack};
+use crate::common::{assert_same, units};
 use dhyan::{Causal, Isa, KvCache, MultiHeadAttention, Weights, Workspace};
 use proptest::prelude::*;
 
@@ -72,51 +72,47 @@ fn large() -> Vec<Box<dyn AnyLayer>> {
 /// Prefill at once, token by token, and everything appended before the first query.
 #[test]
 fn prefill_and_decoding() {
-    with_large_stack(|| {
-        let mut random = Random::new(1);
-        for isa in units() {
-            for layer in large() {
-                let n = layer.sizes().n;
-                let mut run = Run::new(isa, layer, &mut random, n);
-                run.step(0, n);
-                run.layer.rewind(0).unwrap();
-                for token in 0..n {
-                    run.step(token, token + 1);
-                }
-                let mask = run.mask.clone();
-                let found = run.layer.attend(isa, &run.x, &mask).unwrap();
-                assert_same("all queries after all keys", &run.outputs, &found);
+    let mut random = Random::new(1);
+    for isa in units() {
+        for layer in large() {
+            let n = layer.sizes().n;
+            let mut run = Run::new(isa, layer, &mut random, n);
+            run.step(0, n);
+            run.layer.rewind(0).unwrap();
+            for token in 0..n {
+                run.step(token, token + 1);
             }
+            let mask = run.mask.clone();
+            let found = run.layer.attend(isa, &run.x, &mask).unwrap();
+            assert_same("all queries after all keys", &run.outputs, &found);
         }
-    });
+    }
 }
 
 /// Causal by the mask's own bounds, which change with the number of queries.
 #[test]
 fn bottom_right_is_absolute() {
-    with_large_stack(|| {
-        let mut random = Random::new(2);
-        for isa in units() {
-            for mut layer in large() {
-                let sizes = layer.sizes();
-                layer.load(&Parameters::random(&mut random, MODES[0], sizes));
-                let x = random.left(MODES[0], sizes.n, sizes.d_model);
-                let expected = layer.outputs(isa, &x, &x, &MaskOf::TopLeft).unwrap();
-                let at_once = layer.outputs(isa, &x, &x, &MaskOf::BottomRight).unwrap();
-                assert_same("top left and bottom right", &expected, &at_once);
-                let mut found = Vec::new();
-                let mut rest = &x[..];
-                while !rest.is_empty() {
-                    let tokens = 1 + random.below(rest.len() / sizes.d_model);
-                    let (chunk, after) = rest.split_at(tokens.min(200) * sizes.d_model);
-                    layer.append(isa, chunk).unwrap();
-                    found.extend(layer.attend(isa, chunk, &MaskOf::BottomRight).unwrap());
-                    rest = after;
-                }
-                assert_same("chunks", &expected, &found);
+    let mut random = Random::new(2);
+    for isa in units() {
+        for mut layer in large() {
+            let sizes = layer.sizes();
+            layer.load(&Parameters::random(&mut random, MODES[0], sizes));
+            let x = random.left(MODES[0], sizes.n, sizes.d_model);
+            let expected = layer.outputs(isa, &x, &x, &MaskOf::TopLeft).unwrap();
+            let at_once = layer.outputs(isa, &x, &x, &MaskOf::BottomRight).unwrap();
+            assert_same("top left and bottom right", &expected, &at_once);
+            let mut found = Vec::new();
+            let mut rest = &x[..];
+            while !rest.is_empty() {
+                let tokens = 1 + random.below(rest.len() / sizes.d_model);
+                let (chunk, after) = rest.split_at(tokens.min(200) * sizes.d_model);
+                layer.append(isa, chunk).unwrap();
+                found.extend(layer.attend(isa, chunk, &MaskOf::BottomRight).unwrap());
+                rest = after;
             }
+            assert_same("chunks", &expected, &found);
         }
-    });
+    }
 }
 
 proptest! {
