@@ -32,9 +32,6 @@ pub struct Row {
 /// A key is hidden by the score -Inf: its weight is then exactly 0, and no bit of any output depends on the key or its
 /// value, whatever they hold.
 pub trait Mask {
-    /// Whether [`Mask::apply`] can hide a key inside of the bounds.
-    const HIDES: bool = true;
-
     /// Whether the mask fits the sizes of the call.
     fn check(&self, _shape: Shape) -> Result<(), Error> {
         Ok(())
@@ -54,7 +51,6 @@ pub trait Mask {
 pub struct NoMask;
 
 impl Mask for NoMask {
-    const HIDES: bool = false;
     #[inline(always)]
     fn apply(&self, _: Shape, _: Row, _: &mut [f32]) {}
 }
@@ -108,7 +104,6 @@ impl Mask for Causal {
 pub struct KeyLength(pub usize);
 
 impl Mask for KeyLength {
-    const HIDES: bool = false;
     #[inline(always)]
     fn bounds(&self, shape: Shape, _: usize, _: usize) -> (usize, usize) {
         (0, self.0.min(shape.keys))
@@ -147,8 +142,6 @@ boolean!(Hide, true);
 
 /// Both masks: a key is seen where both let it through.
 impl<A: Mask, B: Mask> Mask for (A, B) {
-    const HIDES: bool = A::HIDES || B::HIDES;
-
     fn check(&self, shape: Shape) -> Result<(), Error> {
         self.0.check(shape)?;
         self.1.check(shape)

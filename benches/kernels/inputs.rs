@@ -1,6 +1,6 @@
 //! What the kernels are measured with.
 
-use dhyan::{Error, MultiHeadAttention};
+use dhyan::{Aligned, Error, MultiHeadAttention};
 
 /// Numbers in -scale..scale, the same ones for each seed; multiples of scale / 2^23, so that none is denormal.
 pub fn random(seed: u64, count: usize, scale: f32) -> Vec<f32> {
@@ -14,7 +14,7 @@ pub fn random(seed: u64, count: usize, scale: f32) -> Vec<f32> {
 
 /// A layer, and the four matrices that it is made of: W^Q, W^K, W^V and W^O.
 pub type Layer<const D: usize, const H: usize, const D_KV: usize> =
-    (Box<MultiHeadAttention<D, H, D_KV>>, [Vec<f32>; 4]);
+    (Box<Aligned<MultiHeadAttention<D, H, D_KV>>>, [Vec<f32>; 4]);
 
 /// Random weights that keep the size of what they are multiplied with.
 pub fn layer<const D: usize, const H: usize, const D_KV: usize>() -> Result<Layer<D, H, D_KV>, Error>

@@ -274,7 +274,7 @@ impl<M: Mask> Attend<'_, M> {
             out_stride: d_v,
         });
         let parts = &attention.rows[LANES * d_k..][..count * d_v];
-        if M::HIDES && !all_finite(simd, parts) {
+        if !all_finite(simd, parts) {
             for r in 0..count {
                 self.mend(simd, block, r, tile_max[r], tile_sum[r]);
             }

@@ -19,7 +19,8 @@ macro_rules! operations {
 
 impl Simd for Scalar {
     type F32 = Array;
-    const FUSED: bool = cfg!(any(fused_arm, fused_riscv, target_arch = "aarch64"));
+    const FUSED: bool =
+        cfg!(any(fused_arm, fused_riscv, all(target_arch = "aarch64", target_feature = "neon")));
     const ROWS: usize = 1;
     const ROWS_OF_ONE: usize = 1;
     const REGISTERS: usize = 1;
