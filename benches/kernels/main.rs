@@ -16,6 +16,7 @@ use dhyan::{Error, Isa};
 use std::time::Duration;
 
 type Group<'a> = BenchmarkGroup<'a, WallTime>;
+type Bench = fn(&mut Group<'_>);
 
 /// Times `run` on each unit of this processor, and the textbook's version; "elem/s" are operations a second.
 fn compare(
@@ -42,7 +43,7 @@ fn main() {
         .measurement_time(Duration::from_millis(400))
         .sample_size(10)
         .configure_from_args();
-    let groups: [(&str, fn(&mut Group<'_>)); 5] = [
+    let groups: [(&str, Bench); 5] = [
         ("product", product::bench),
         ("softmax", softmax::bench),
         ("attention", attention::bench),

@@ -5,13 +5,9 @@
 mod model;
 mod picture;
 
-use dhyan::{Isa, from_bytes};
+use dhyan::{Aligned, Isa, from_bytes};
 use model::{HASH_START, HEADS, LAYERS, Model, Scratch, TOKENS, digit, hash};
 use std::time::Instant;
-
-/// The bytes of a file, aligned for floats.
-#[repr(C, align(4))]
-struct Aligned<T: ?Sized>(T);
 
 static WEIGHTS: &Aligned<[u8]> = &Aligned(*include_bytes!("weights.bin"));
 static IMAGES: &[u8] = include_bytes!("images.bin");
@@ -32,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
 
-    let model: &Model = from_bytes(&WEIGHTS.0)?;
+    let model: &Model = from_bytes(WEIGHTS)?;
     let images: &[[u8; 64]] = IMAGES.as_chunks().0;
     let shown = images.get(image).ok_or(format!("there are images 0 to {}", images.len() - 1))?;
     let mut scratch = Scratch::new();

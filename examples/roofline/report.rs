@@ -66,13 +66,13 @@ impl Report {
             out += &format!("read {:<8} {:7.1} GB/s\n", level.name(), level.bandwidth());
         }
         let (peak, read) = ("% of peak", "% of a plain read");
-        out += &format!("\n{:42}{:^22}{:9}{peak:^16}{:8}{read:^16}\n", "", "time", "", "");
-        out += &format!("{:33}{:9}{:>11}{:>11}{:>9}", "case", "unit", "min", "median", "GFLOP/s");
+        out += &format!("\n{:44}{:^22}{:9}{peak:^16}{:8}{read:^16}\n", "", "time", "", "");
+        out += &format!("{:35}{:9}{:>11}{:>11}{:>9}", "case", "unit", "min", "median", "GFLOP/s");
         out += &format!("{:>8}{:>8}{:>8}{:>8}{:>8}\n", "median", "best", "GB/s", "median", "best");
         for row in &self.rows {
             let time = row.spread(|r| r.nanoseconds);
             out += &format!(
-                "{:33}{:9}{:>11}{:>11}",
+                "{:35}{:9}{:>11}{:>11}",
                 row.case,
                 row.unit,
                 show(time.min),

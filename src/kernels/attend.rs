@@ -8,7 +8,7 @@ use super::panels::{Panels, strip_width};
 use super::product::Product;
 use super::softmax::{LOG2_E, Merge, exponentials, finite_max, reciprocal, row_max};
 use crate::mask::{Mask, Row, Shape};
-use crate::simd::{Kernel, LANES, Simd};
+use crate::simd::{Kernel, LANES, Simd, array};
 
 /// Keys of a tile: cut at multiples of this from the first key on, so that every way of calling cuts alike. Keys and
 /// values of a tile of width 64 are 256 KB and stay in the second cache while the rows of a group go by.
@@ -293,7 +293,7 @@ impl<M: Mask> Attend<'_, M> {
             } else if sum[r] == 0.0 {
                 out.copy_from_slice(part);
             } else {
-                let [old, new] = [merge.old_factor[r], merge.new_factor[r]].map(|f| simd.splat(f));
+                let (old, new) = (simd.splat(merge.old_factor[r]), simd.splat(merge.new_factor[r]));
                 simd.combine(
                     part,
                     out,
@@ -483,10 +483,7 @@ impl Store<'_> {
                 let mut column = 0;
                 if end - token == LANES {
                     while column + LANES <= d {
-                        let rows = core::array::from_fn(
-                            #[inline(always)]
-                            |r| &rows[r * self.row_stride + column..].as_chunks().0[0],
-                        );
+                        let rows = array!(LANES, r => &rows[r * self.row_stride + column..].as_chunks().0[0]);
                         let to = strip[column * LANES..].as_chunks_mut().0;
                         simd.transpose(rows, to);
                         column += LANES;

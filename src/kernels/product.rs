@@ -6,8 +6,7 @@
 use super::panels::Panels;
 use crate::error::{Error, check_length};
 use crate::isa::Isa;
-use crate::simd::{Kernel, LANES, Rows, Simd};
-use core::array::from_fn;
+use crate::simd::{Kernel, LANES, Rows, Simd, array};
 
 /// Rows that are taken through all strips before the next ones, so that they stay in the first two caches:
 /// 48 rows of 768 floats are 147 KB.
@@ -94,7 +93,10 @@ impl Product<'_> {
     fn block<S: Simd>(&mut self, simd: S, start: usize, end: usize) {
         // Tiles as tall as the registers allow, evened out: 13 rows are 7 + 6, not 12 + 1.
         let rows = end - start;
-        let (tall, rest) = match rows.div_ceil(S::ROWS) {
+        // A single strip has half the sums of two: taller tiles hide their latency.
+        let narrow = self.columns.1 - self.columns.0 <= LANES;
+        let tallest = if narrow { S::ROWS_OF_ONE } else { S::ROWS };
+        let (tall, rest) = match rows.div_ceil(tallest) {
             0 | 1 => (rows, 0),
             count => {
                 let tall = rows.div_ceil(count);
@@ -147,6 +149,10 @@ impl Product<'_> {
             10 if fits::<S>(10, C) => tiles.run_on::<S, 10, C>(simd),
             11 if fits::<S>(11, C) => tiles.run_on::<S, 11, C>(simd),
             12 if fits::<S>(12, C) => tiles.run_on::<S, 12, C>(simd),
+            13 if fits::<S>(13, C) => tiles.run_on::<S, 13, C>(simd),
+            14 if fits::<S>(14, C) => tiles.run_on::<S, 14, C>(simd),
+            15 if fits::<S>(15, C) => tiles.run_on::<S, 15, C>(simd),
+            16 if fits::<S>(16, C) => tiles.run_on::<S, 16, C>(simd),
             _ => {}
         }
     }
@@ -197,17 +203,11 @@ impl<const R: usize, const C: usize> Kernel for TilesOf<'_, '_, R, C> {
                     simd.store_part(sum, &mut out[r * product.out_stride..][..wanted]);
                 }
             } else {
-                let strips: [&[[f32; LANES]]; C] = from_fn(
-                    #[inline(always)]
-                    |c| product.right.strip(column + c * LANES, top, bottom).0.as_chunks().0,
-                );
-                let bias: [S::F32; C] = from_fn(
-                    #[inline(always)]
-                    |c| match bias.as_chunks().0.get(c) {
-                        Some(bias) => simd.load(bias),
-                        None => simd.splat(0.0),
-                    },
-                );
+                let strips: [&[[f32; LANES]]; C] = array!(C, c => product.right.strip(column + c * LANES, top, bottom).0.as_chunks().0);
+                let bias: [S::F32; C] = array!(C, c => match bias.as_chunks().0.get(c) {
+                    Some(bias) => simd.load(bias),
+                    None => simd.splat(0.0),
+                });
                 let sums = full_tile(simd, left, strips, [bias; R]);
                 for (r, sums) in sums.iter().enumerate() {
                     let out = &mut out[r * product.out_stride..][..C * LANES];
@@ -226,6 +226,7 @@ const fn fits<S: Simd>(rows: usize, strips: usize) -> bool {
     let steps = if S::REGISTERS >= 32 { 2 } else { 1 };
     match rows {
         1 => strips <= 1 || 2 * strips <= S::REGISTERS,
+        _ if strips <= 1 => rows <= S::ROWS_OF_ONE,
         _ => rows <= S::ROWS && rows * strips + steps * strips < S::REGISTERS,
     }
 }
@@ -246,10 +247,7 @@ fn full_tile<S: Simd, const R: usize, const C: usize>(
 ) -> [[S::F32; C]; R] {
     // Two steps at a time, so that the address of a row's value is made once for both.
     let (pairs, inner) = (left.pairs(), left.len());
-    let strip_pairs: [&[[[f32; LANES]; 2]]; C] = from_fn(
-        #[inline(always)]
-        |c| &strips[c].as_chunks().0[..pairs],
-    );
+    let strip_pairs: [&[[[f32; LANES]; 2]]; C] = array!(C, c => &strips[c].as_chunks().0[..pairs]);
     for p in 0..pairs {
         for strip in strip_pairs {
             simd.prefetch(strip.as_ptr().wrapping_add(p + AHEAD).cast());
@@ -257,19 +255,9 @@ fn full_tile<S: Simd, const R: usize, const C: usize>(
                 strip.as_ptr().cast::<[f32; LANES]>().wrapping_add(2 * (p + AHEAD) + 1).cast(),
             );
         }
-        let pair: [&[[f32; LANES]; 2]; C] = from_fn(
-            #[inline(always)]
-            |c| &strip_pairs[c][p],
-        );
-        let [even, odd] = [0, 1].map(
-            #[inline(always)]
-            |i| {
-                from_fn::<S::F32, C, _>(
-                    #[inline(always)]
-                    |c| simd.load(&pair[c][i]),
-                )
-            },
-        );
+        let pair: [&[[f32; LANES]; 2]; C] = array!(C, c => &strip_pairs[c][p]);
+        let even = array!(C, c => simd.load(&pair[c][0]));
+        let odd = array!(C, c => simd.load(&pair[c][1]));
         if S::REGISTERS >= 32 && R > 1 {
             for r in 0..R {
                 let values = left.pair(r, p);
@@ -286,10 +274,7 @@ fn full_tile<S: Simd, const R: usize, const C: usize>(
         }
     }
     if inner % 2 == 1 {
-        let right = from_fn(
-            #[inline(always)]
-            |c| simd.load(&strips[c][inner - 1]),
-        );
+        let right = array!(C, c => simd.load(&strips[c][inner - 1]));
         for r in 0..R {
             add_step(simd, &mut sums[r], left.at(r, inner - 1), &right);
         }

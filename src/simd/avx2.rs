@@ -2,7 +2,6 @@
 
 use super::{Kernel, LANES, Simd};
 use core::arch::x86_64::*;
-use core::array::from_fn;
 
 cpufeatures::new!(detected, "avx2", "fma");
 
@@ -34,6 +33,7 @@ impl Simd for Avx2 {
     const FUSED: bool = true;
     // 16 registers, 8 pairs: 6 sums, a strip, half a pair for the broadcast value.
     const ROWS: usize = 6;
+    const ROWS_OF_ONE: usize = 6;
     const REGISTERS: usize = 8;
 
     #[inline(always)]
@@ -116,28 +116,20 @@ impl Simd for Avx2 {
         for (top, left) in [(0, 0), (0, 8), (8, 0), (8, 8)] {
             // SAFETY: `self` is the proof of AVX2; a block's rows have 8 floats from column `left` or `top` on.
             unsafe {
-                let a: [__m256; 8] = from_fn(
-                    #[inline(always)]
-                    |i| _mm256_loadu_ps(rows[top + i].as_ptr().add(left)),
-                );
-                let b: [__m256; 8] = from_fn(
-                    #[inline(always)]
-                    |i| {
-                        let (x, y) = (a[i & !1], a[i | 1]);
-                        if i % 2 == 0 { _mm256_unpacklo_ps(x, y) } else { _mm256_unpackhi_ps(x, y) }
-                    },
-                );
-                let c: [__m256; 8] = from_fn(
-                    #[inline(always)]
-                    |i| {
-                        let first = (i & !3) + (i % 4) / 2;
-                        let (x, y) = (_mm256_castps_pd(b[first]), _mm256_castps_pd(b[first + 2]));
-                        _mm256_castpd_ps(match i % 2 {
-                            0 => _mm256_unpacklo_pd(x, y),
-                            _ => _mm256_unpackhi_pd(x, y),
-                        })
-                    },
-                );
+                let a: [__m256; 8] =
+                    array!(8, i => _mm256_loadu_ps(rows[top + i].as_ptr().add(left)));
+                let b: [__m256; 8] = array!(8, i => {
+                    let (x, y) = (a[i & !1], a[i | 1]);
+                    if i % 2 == 0 { _mm256_unpacklo_ps(x, y) } else { _mm256_unpackhi_ps(x, y) }
+                });
+                let c: [__m256; 8] = array!(8, i => {
+                    let first = (i & !3) + (i % 4) / 2;
+                    let (x, y) = (_mm256_castps_pd(b[first]), _mm256_castps_pd(b[first + 2]));
+                    _mm256_castpd_ps(match i % 2 {
+                        0 => _mm256_unpacklo_pd(x, y),
+                        _ => _mm256_unpackhi_pd(x, y),
+                    })
+                });
                 for i in 0..8 {
                     let (x, y) = (c[i % 4], c[i % 4 + 4]);
                     let column = match i / 4 {
@@ -191,33 +183,24 @@ fn fold(_: Avx2, rows: &[Pair; LANES], pair: impl Fn(__m256, __m256) -> __m256) 
     // The rounds leave vector PLACE[r] of eight in lane r.
     const PLACE: [usize; 8] = [0, 2, 1, 3, 4, 6, 5, 7];
     // SAFETY: the argument is the proof of AVX2.
-    from_fn(
-        #[inline(always)]
-        |half| unsafe {
-            let mut a = [rows[0][0]; 8];
-            for r in 0..8 {
-                let [low, high] = rows[8 * half + r];
-                a[PLACE[r]] = pair(low, high);
-            }
-            let b: [__m256; 4] = from_fn(
-                #[inline(always)]
-                |i| {
-                    let (x, y) = (a[i], a[i + 4]);
-                    pair(_mm256_permute2f128_ps::<0x20>(x, y), _mm256_permute2f128_ps::<0x31>(x, y))
-                },
-            );
-            let c: [__m256; 2] = from_fn(
-                #[inline(always)]
-                |i| {
-                    let (x, y) = (_mm256_castps_pd(b[i]), _mm256_castps_pd(b[i + 2]));
-                    let (low, high) = (_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y));
-                    pair(_mm256_castpd_ps(low), _mm256_castpd_ps(high))
-                },
-            );
-            pair(
-                _mm256_shuffle_ps::<0b10_00_10_00>(c[0], c[1]),
-                _mm256_shuffle_ps::<0b11_01_11_01>(c[0], c[1]),
-            )
-        },
-    )
+    array!(2, half => unsafe {
+        let mut a = [rows[0][0]; 8];
+        for r in 0..8 {
+            let [low, high] = rows[8 * half + r];
+            a[PLACE[r]] = pair(low, high);
+        }
+        let b: [__m256; 4] = array!(4, i => {
+                let (x, y) = (a[i], a[i + 4]);
+                pair(_mm256_permute2f128_ps::<0x20>(x, y), _mm256_permute2f128_ps::<0x31>(x, y))
+            });
+        let c: [__m256; 2] = array!(2, i => {
+                let (x, y) = (_mm256_castps_pd(b[i]), _mm256_castps_pd(b[i + 2]));
+                let (low, high) = (_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y));
+                pair(_mm256_castpd_ps(low), _mm256_castpd_ps(high))
+            });
+        pair(
+            _mm256_shuffle_ps::<0b10_00_10_00>(c[0], c[1]),
+            _mm256_shuffle_ps::<0b11_01_11_01>(c[0], c[1]),
+        )
+    })
 }

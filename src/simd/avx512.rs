@@ -2,7 +2,6 @@
 
 use super::{Kernel, LANES, Simd};
 use core::arch::x86_64::*;
-use core::array::from_fn;
 
 cpufeatures::new!(detected, "avx512f");
 
@@ -31,6 +30,7 @@ impl Simd for Avx512 {
     const FUSED: bool = true;
     // 32 registers: at most 24 sums, two steps of two strips, a broadcast value.
     const ROWS: usize = 12;
+    const ROWS_OF_ONE: usize = 16;
     const REGISTERS: usize = 32;
 
     #[inline(always)]
@@ -99,40 +99,30 @@ impl Simd for Avx512 {
         let to = &mut to[..LANES];
         // SAFETY: `self` is the proof of AVX-512F; loads and stores stay in their arrays.
         unsafe {
-            let a: [__m512; 16] = from_fn(
-                #[inline(always)]
-                |i| self.load(rows[i]),
-            );
+            let a: [__m512; 16] = array!(16, i => self.load(rows[i]));
             // Of rows 2 i, 2 i + 1 (of each quarter): the low, then the high two lanes, interleaved.
-            let b: [__m512; 16] = from_fn(
-                #[inline(always)]
-                |i| {
-                    let (x, y) = (a[i & !1], a[i | 1]);
-                    if i % 2 == 0 { _mm512_unpacklo_ps(x, y) } else { _mm512_unpackhi_ps(x, y) }
-                },
-            );
+            let b: [__m512; 16] = array!(16, i => {
+                let (x, y) = (a[i & !1], a[i | 1]);
+                if i % 2 == 0 { _mm512_unpacklo_ps(x, y) } else { _mm512_unpackhi_ps(x, y) }
+            });
             // Of four rows: lane i % 4 of each quarter.
-            let c: [__m512d; 16] = from_fn(
-                #[inline(always)]
-                |i| {
-                    let first = (i & !3) + (i % 4) / 2;
-                    let (x, y) = (_mm512_castps_pd(b[first]), _mm512_castps_pd(b[first + 2]));
-                    if i % 2 == 0 { _mm512_unpacklo_pd(x, y) } else { _mm512_unpackhi_pd(x, y) }
-                },
-            );
-            let c = c.map(|x| _mm512_castpd_ps(x));
+            let c: [__m512; 16] = array!(16, i => {
+                let first = (i & !3) + (i % 4) / 2;
+                let (x, y) = (_mm512_castps_pd(b[first]), _mm512_castps_pd(b[first + 2]));
+                _mm512_castpd_ps(match i % 2 {
+                    0 => _mm512_unpacklo_pd(x, y),
+                    _ => _mm512_unpackhi_pd(x, y),
+                })
+            });
             // Quarters 0 and 2 (or 1 and 3) of rows 0..8 and of rows 8..16.
-            let d: [__m512; 16] = from_fn(
-                #[inline(always)]
-                |i| {
-                    let first = (i & 8) + i % 4;
-                    let (x, y) = (c[first], c[first + 4]);
-                    match i & 4 {
-                        0 => _mm512_shuffle_f32x4::<0b10_00_10_00>(x, y),
-                        _ => _mm512_shuffle_f32x4::<0b11_01_11_01>(x, y),
-                    }
-                },
-            );
+            let d: [__m512; 16] = array!(16, i => {
+                let first = (i & 8) + i % 4;
+                let (x, y) = (c[first], c[first + 4]);
+                match i & 4 {
+                    0 => _mm512_shuffle_f32x4::<0b10_00_10_00>(x, y),
+                    _ => _mm512_shuffle_f32x4::<0b11_01_11_01>(x, y),
+                }
+            });
             for (i, to) in to.iter_mut().enumerate() {
                 let (x, y) = (d[i % 8], d[i % 8 + 8]);
                 let column = match i & 8 {
@@ -168,34 +158,25 @@ fn fold(_: Avx512, rows: &[__m512; LANES], pair: impl Fn(__m512, __m512) -> __m5
     }
     // SAFETY: the argument is the proof of AVX-512F.
     unsafe {
-        let a: [__m512; 8] = from_fn(
-            #[inline(always)]
-            |i| {
-                let (x, y) = (placed[i], placed[i + 8]);
-                pair(
-                    _mm512_shuffle_f32x4::<0b01_00_01_00>(x, y),
-                    _mm512_shuffle_f32x4::<0b11_10_11_10>(x, y),
-                )
-            },
-        );
-        let b: [__m512; 4] = from_fn(
-            #[inline(always)]
-            |i| {
-                let (x, y) = (a[i], a[i + 4]);
-                pair(
-                    _mm512_shuffle_f32x4::<0b10_00_10_00>(x, y),
-                    _mm512_shuffle_f32x4::<0b11_01_11_01>(x, y),
-                )
-            },
-        );
-        let c: [__m512; 2] = from_fn(
-            #[inline(always)]
-            |i| {
-                let (x, y) = (_mm512_castps_pd(b[i]), _mm512_castps_pd(b[i + 2]));
-                let (low, high) = (_mm512_unpacklo_pd(x, y), _mm512_unpackhi_pd(x, y));
-                pair(_mm512_castpd_ps(low), _mm512_castpd_ps(high))
-            },
-        );
+        let a: [__m512; 8] = array!(8, i => {
+            let (x, y) = (placed[i], placed[i + 8]);
+            pair(
+                _mm512_shuffle_f32x4::<0b01_00_01_00>(x, y),
+                _mm512_shuffle_f32x4::<0b11_10_11_10>(x, y),
+            )
+        });
+        let b: [__m512; 4] = array!(4, i => {
+            let (x, y) = (a[i], a[i + 4]);
+            pair(
+                _mm512_shuffle_f32x4::<0b10_00_10_00>(x, y),
+                _mm512_shuffle_f32x4::<0b11_01_11_01>(x, y),
+            )
+        });
+        let c: [__m512; 2] = array!(2, i => {
+            let (x, y) = (_mm512_castps_pd(b[i]), _mm512_castps_pd(b[i + 2]));
+            let (low, high) = (_mm512_unpacklo_pd(x, y), _mm512_unpackhi_pd(x, y));
+            pair(_mm512_castpd_ps(low), _mm512_castpd_ps(high))
+        });
         pair(
             _mm512_shuffle_ps::<0b10_00_10_00>(c[0], c[1]),
             _mm512_shuffle_ps::<0b11_01_11_01>(c[0], c[1]),

@@ -5,6 +5,20 @@
 //! Everything here and everything generic over [`Simd`] is `#[inline(always)]`: a function that is not inlined into
 //! [`Simd::run`] loses the unit's instructions and turns each operation into a call.
 
+/// An array of `$n` values of an expression of the index. `core::array::from_fn` and `map` are functions that may stay
+/// functions, and then lose the unit's instructions.
+macro_rules! array {
+    ($n:expr, $i:ident => $value:expr) => {{
+        let $i = 0;
+        let mut array = [$value; $n];
+        for $i in 1..$n {
+            array[$i] = $value;
+        }
+        array
+    }};
+}
+pub(crate) use array;
+
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx2;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -44,6 +58,8 @@ pub(crate) trait Simd: Copy {
     const FUSED: bool;
     /// Most rows of a product tile.
     const ROWS: usize;
+    /// Most rows of a product tile one strip wide.
+    const ROWS_OF_ONE: usize;
     /// Vectors that fit the registers.
     const REGISTERS: usize;
 
@@ -188,10 +204,7 @@ pub(crate) trait Simd: Copy {
 
 #[inline(always)]
 fn fold<S: Simd>(simd: S, rows: &[S::F32; LANES], pair: impl Fn(f32, f32) -> f32) -> S::F32 {
-    simd.load(&rows.map(
-        #[inline(always)]
-        |v| fold_one(simd, v, &pair),
-    ))
+    simd.load(&array!(LANES, r => fold_one(simd, rows[r], &pair)))
 }
 
 #[inline(always)]

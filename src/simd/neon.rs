@@ -1,8 +1,7 @@
 //! NEON of AArch64, which always has fused multiply-add: four registers of four lanes.
 
-use super::{Kernel, LANES, Simd};
+use super::{Kernel, LANES, Simd, array};
 use core::arch::aarch64::*;
-use core::array::from_fn;
 
 /// Exists only where NEON was found.
 #[derive(Clone, Copy)]
@@ -23,7 +22,7 @@ macro_rules! operations {
         #[inline(always)]
         fn $name(self, $($arg: Quad),*) -> Quad {
             // SAFETY: `self` is the proof of NEON.
-            from_fn(#[inline(always)] |i| unsafe { $(let $arg = $arg[i];)* $body })
+            array!(4, i => unsafe { $(let $arg = $arg[i];)* $body })
         }
     )*};
 }
@@ -33,6 +32,7 @@ impl Simd for Neon {
     const FUSED: bool = true;
     // 32 registers of four lanes, 8 quads: 6 sums, a strip, a quad of left values.
     const ROWS: usize = 6;
+    const ROWS_OF_ONE: usize = 6;
     const REGISTERS: usize = 8;
 
     #[inline(always)]
@@ -55,10 +55,7 @@ impl Simd for Neon {
     #[inline(always)]
     fn load(self, from: &[f32; LANES]) -> Quad {
         // SAFETY: `self` is the proof of NEON; 16 floats are there.
-        from_fn(
-            #[inline(always)]
-            |i| unsafe { vld1q_f32(from.as_ptr().add(4 * i)) },
-        )
+        array!(4, i => unsafe { vld1q_f32(from.as_ptr().add(4 * i)) })
     }
 
     #[inline(always)]

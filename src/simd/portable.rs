@@ -26,6 +26,7 @@ impl Simd for Portable {
         cfg!(any(target_arch = "aarch64", all(target_feature = "avx", target_feature = "fma")));
     // 16 registers of four lanes: 2 sums, a strip, the broadcast value.
     const ROWS: usize = 2;
+    const ROWS_OF_ONE: usize = 2;
     const REGISTERS: usize = 4;
 
     #[inline(always)]

@@ -1,7 +1,6 @@
 //! Sixteen plain floats, one after the other.
 
 use super::{Kernel, LANES, Simd};
-use core::array::from_fn;
 
 /// Exists everywhere.
 #[derive(Clone, Copy)]
@@ -13,7 +12,7 @@ macro_rules! operations {
     ($($name:ident($($arg:ident),*) = $body:expr;)*) => {$(
         #[inline(always)]
         fn $name(self, $($arg: Array),*) -> Array {
-            from_fn(|i| { $(let $arg = $arg[i];)* $body })
+            array!(LANES, i => { $(let $arg = $arg[i];)* $body })
         }
     )*};
 }
@@ -22,6 +21,7 @@ impl Simd for Scalar {
     type F32 = Array;
     const FUSED: bool = cfg!(any(fused_arm, fused_riscv, target_arch = "aarch64"));
     const ROWS: usize = 1;
+    const ROWS_OF_ONE: usize = 1;
     const REGISTERS: usize = 1;
 
     #[inline(always)]
