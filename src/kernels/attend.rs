@@ -273,7 +273,8 @@ impl<M: Mask> Attend<'_, M> {
             out: &mut attention.rows[LANES * d_k..],
             out_stride: d_v,
         });
-        if M::HIDES {
+        let parts = &attention.rows[LANES * d_k..][..count * d_v];
+        if M::HIDES && !all_finite(simd, parts) {
             for r in 0..count {
                 self.mend(simd, block, r, tile_max[r], tile_sum[r]);
             }
@@ -341,6 +342,18 @@ impl<M: Mask> Attend<'_, M> {
             }
         }
     }
+}
+
+/// Whether there is no NaN and no infinity among the values.
+#[inline(always)]
+fn all_finite<S: Simd>(simd: S, values: &[f32]) -> bool {
+    let (vectors, rest) = values.as_chunks();
+    let zero = simd.splat(0.0);
+    let mut sum = simd.mul(simd.load_part(rest), zero);
+    for v in vectors {
+        sum = simd.mul_add(simd.load(v), zero, sum);
+    }
+    !simd.sum(sum).is_nan()
 }
 
 /// Attention weights, `[heads][queries][keys]`, or their mean over the heads, `[queries][keys]`.
