@@ -189,7 +189,7 @@ pub struct Case<
     const D_SOURCE: usize,
     const N: usize,
 > {
-    pub layer: Box<MultiHeadAttention<D_MODEL, H, D_KV, D_SOURCE>>,
+    pub layer: Box<dhyan::Aligned<MultiHeadAttention<D_MODEL, H, D_KV, D_SOURCE>>>,
     pub workspace: Box<Workspace<N, D_MODEL, D_KV>>,
     /// Enough where keys and values stand in the cache.
     pub small: Box<Workspace<N, D_MODEL, 0>>,
