@@ -3,7 +3,10 @@
 #![no_main]
 
 use arbitrary::Arbitrary;
-use dhyan::{Hide, Isa, kernels::{Dimensions, attention, attention_scratch}};
+use dhyan::{
+    Hide, Isa,
+    kernels::{Dimensions, attention, attention_scratch},
+};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -28,8 +31,9 @@ fuzz_target!(|input: Input| {
     let mut take = |count| (0..count).map(|_| given.next().unwrap_or(0.5)).collect::<Vec<f32>>();
     let (q, mut k, mut v) =
         (take(n * heads * d_k), take(keys * kv_heads * d_k), take(keys * kv_heads * d_v));
-    let hidden: Vec<bool> =
-        (0..n * keys).map(|i| *input.hidden.get(i % input.hidden.len().max(1)).unwrap_or(&false)).collect();
+    let hidden: Vec<bool> = (0..n * keys)
+        .map(|i| *input.hidden.get(i % input.hidden.len().max(1)).unwrap_or(&false))
+        .collect();
     let run = |isa, k: &[f32], v: &[f32]| {
         let mut out = vec![f32::NAN; n * heads * d_v];
         let mut scratch = vec![f32::NAN; attention_scratch(dimensions, keys)];
@@ -67,7 +71,8 @@ fn check(
         let kv_head = head / (heads / kv_heads);
         let score = |j: usize| -> f64 {
             let products = (0..d_k).map(|e| {
-                q[(i * heads + head) * d_k + e] as f64 * k[(j * kv_heads + kv_head) * d_k + e] as f64
+                q[(i * heads + head) * d_k + e] as f64
+                    * k[(j * kv_heads + kv_head) * d_k + e] as f64
             });
             products.sum::<f64>() * 0.25
         };
@@ -77,7 +82,8 @@ fn check(
         for e in 0..d_v {
             let value = |j: usize| v[(j * kv_heads + kv_head) * d_v + e] as f64;
             let expected: f64 =
-                seen.iter().map(|&j| (score(j) - max).exp() * value(j)).sum::<f64>() / sum.max(1e-300);
+                seen.iter().map(|&j| (score(j) - max).exp() * value(j)).sum::<f64>()
+                    / sum.max(1e-300);
             // Values are at most 4 and scores at most 160: an error of 160 · 40 · 2^-24 in a score, at worst.
             let found = out[(i * heads + head) * d_v + e] as f64;
             assert!((found - expected).abs() <= 4e-3, "{found} {expected}");

@@ -32,7 +32,9 @@ fuzz_target!(|input: (Vec<i8>, Vec<u8>)| {
             let (x, y) = (&x[first..last], &mut parts[first..last]);
             layer.attend(x, &cache, &Causal::bottom_right(), &mut workspace, y).unwrap();
         }
-        let bits = |rows: &[[f32; 12]]| rows.as_flattened().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        let bits = |rows: &[[f32; 12]]| {
+            rows.as_flattened().iter().map(|x| x.to_bits()).collect::<Vec<_>>()
+        };
         assert_eq!(bits(&whole), bits(&parts), "{isa:?}: in chunks");
         let known = of_class[usize::from(isa.is_fused())].get_or_insert_with(|| whole.clone());
         assert_eq!(bits(known), bits(&whole), "{isa:?}");
