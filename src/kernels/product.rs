@@ -10,8 +10,14 @@ use crate::simd::{Kernel, LANES, Rows, Simd, array};
 
 /// Rows that are taken through all strips before the next ones, so that they stay in the first two caches:
 /// 48 rows of 768 floats are 147 KB.
-const AHEAD: usize = 4;
 const ROW_BLOCK: usize = 48;
+
+/// Steps that are asked for ahead of use, so that strips stream from the second cache.
+const AHEAD: usize = 8;
+
+/// Up to this many steps the next strips are asked for instead, which follow in memory: a short strip is over before
+/// its own end could be asked for in time.
+const SHORT: usize = 128;
 
 /// `out[rows][columns] = left[rows][inner] · right[inner][columns] (+ bias[columns])`.
 ///
@@ -189,28 +195,33 @@ impl<const R: usize, const C: usize> Kernel for TilesOf<'_, '_, R, C> {
             [] => &[],
             bias => &bias[to..to + wanted],
         };
-        for row in (first..last).step_by(R) {
-            let left = Rows::<R>::new(
-                &product.left[row * product.left_stride..],
-                product.left_stride,
-                inner,
-            );
-            let out = &mut product.out[row * product.out_stride + to..];
-            if C == 0 {
-                let (strip, width) = product.right.strip(column, top, bottom);
-                let sums = narrow_tile(simd, left, strip, width, [simd.load_part(bias); R]);
+        let (left_stride, out_stride) = (product.left_stride, product.out_stride);
+        if C == 0 {
+            let (strip, width) = product.right.strip(column, top, bottom);
+            let bias = [simd.load_part(bias); R];
+            for row in (first..last).step_by(R) {
+                let left = Rows::<R>::new(&product.left[row * left_stride..], left_stride, inner);
+                let sums = narrow_tile(simd, left, strip, width, bias);
+                let out = &mut product.out[row * out_stride + to..];
                 for (r, &sum) in sums.iter().enumerate() {
-                    simd.store_part(sum, &mut out[r * product.out_stride..][..wanted]);
+                    simd.store_part(sum, &mut out[r * out_stride..][..wanted]);
                 }
-            } else {
-                let strips: [&[[f32; LANES]]; C] = array!(C, c => product.right.strip(column + c * LANES, top, bottom).0.as_chunks().0);
-                let bias: [S::F32; C] = array!(C, c => match bias.as_chunks().0.get(c) {
-                    Some(bias) => simd.load(bias),
-                    None => simd.splat(0.0),
-                });
+            }
+        } else {
+            let strips: [&[[f32; LANES]]; C] = array!(C, c => {
+                product.right.strip(column + c * LANES, top, bottom).0.as_chunks().0
+            });
+            let bias = bias.as_chunks().0;
+            let bias = array!(C, c => match bias.get(c) {
+                Some(bias) => simd.load(bias),
+                None => simd.splat(0.0),
+            });
+            for row in (first..last).step_by(R) {
+                let left = Rows::<R>::new(&product.left[row * left_stride..], left_stride, inner);
                 let sums = full_tile(simd, left, strips, [bias; R]);
+                let out = &mut product.out[row * out_stride + to..];
                 for (r, sums) in sums.iter().enumerate() {
-                    let out = &mut out[r * product.out_stride..][..C * LANES];
+                    let out = &mut out[r * out_stride..][..C * LANES];
                     for (out, &sum) in out.as_chunks_mut().0.iter_mut().zip(sums) {
                         simd.store(sum, out);
                     }
@@ -247,13 +258,13 @@ fn full_tile<S: Simd, const R: usize, const C: usize>(
 ) -> [[S::F32; C]; R] {
     // Two steps at a time, so that the address of a row's value is made once for both.
     let (pairs, inner) = (left.pairs(), left.len());
+    let ahead = if inner <= SHORT { C * inner } else { AHEAD };
     let strip_pairs: [&[[[f32; LANES]; 2]]; C] = array!(C, c => &strips[c].as_chunks().0[..pairs]);
     for p in 0..pairs {
         for strip in strip_pairs {
-            simd.prefetch(strip.as_ptr().wrapping_add(p + AHEAD).cast());
-            simd.prefetch(
-                strip.as_ptr().cast::<[f32; LANES]>().wrapping_add(2 * (p + AHEAD) + 1).cast(),
-            );
+            let step = strip.as_ptr().cast::<[f32; LANES]>().wrapping_add(2 * p + ahead);
+            simd.prefetch(step.cast());
+            simd.prefetch(step.wrapping_add(1).cast());
         }
         let pair: [&[[f32; LANES]; 2]; C] = array!(C, c => &strip_pairs[c][p]);
         let even = array!(C, c => simd.load(&pair[c][0]));

@@ -56,7 +56,7 @@ impl Simd for Avx512 {
         mul_add(a: __m512, b: __m512, c: __m512) -> __m512 = _mm512_fmadd_ps(a, b, c);
         max(a: __m512, b: __m512) -> __m512 = _mm512_max_ps(a, b);
         select_less(a: __m512, b: __m512, yes: __m512, no: __m512) -> __m512 =
-            _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), no, yes);
+            _mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_NLT_UQ>(a, b), yes, no);
         shift_to_exponent(a: __m512) -> __m512 =
             _mm512_castsi512_ps(_mm512_slli_epi32::<23>(_mm512_castps_si512(a)));
     }
