@@ -32,6 +32,6 @@ pub use isa::Isa;
 pub use kernels::rotary::{HeadLayout, Positions, RotaryView};
 pub use linear::Linear;
 pub use mask::{Causal, Hide, Keep, KeyLength, Mask, NoMask, Row, Shape};
-pub use multi_head::{MultiHeadAttention, Weights, Workspace};
+pub use multi_head::{MultiHeadAttention, Tokens, Weights, Workspace};
 pub use norm::LayerNorm;
 pub use position::{Rotary, RotaryTable, add_sinusoidal, sinusoidal};

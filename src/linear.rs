@@ -69,6 +69,11 @@ impl<const IN: usize, const OUT: usize> Linear<IN, OUT> {
         self.weights[place / OUT][place % OUT] = weight;
     }
 
+    /// The same, and for `i` = IN the bias of output `o`.
+    pub(crate) const fn set_or_bias(&mut self, i: usize, o: usize, value: f32) {
+        if i < IN { self.set(i, o, value) } else { self.bias[o] = value }
+    }
+
     /// Replaces the weights by `W[in][out]`, row after row.
     pub fn load(&mut self, weights: &[f32]) -> Result<(), Error> {
         pack(weights, IN, OUT, self.weights.as_flattened_mut())

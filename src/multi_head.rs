@@ -57,6 +57,16 @@ pub struct MultiHeadAttention<
     pub output: Linear<D_MODEL, D_MODEL>,
 }
 
+/// A sequence of tokens that grows up to N, without a heap: what calls take and give are slices of it.
+///
+/// ```
+/// use dhyan::Tokens;
+/// let mut tokens = Tokens::<4, 8>::new();
+/// tokens.push([0.5; 4]).expect("room for 8");
+/// assert_eq!(tokens.len(), 1);
+/// ```
+pub type Tokens<const D_MODEL: usize, const N: usize> = heapless::Vec<[f32; D_MODEL], N>;
+
 /// Which attention weights are wanted, and where they go.
 #[derive(Debug)]
 pub enum Weights<'a> {
@@ -390,6 +400,69 @@ impl<const D_MODEL: usize, const H: usize, const D_KV: usize, const D_SOURCE: us
 impl<const D_MODEL: usize, const H: usize, const D_KV: usize>
     MultiHeadAttention<D_MODEL, H, D_KV, D_MODEL>
 {
+    /// The parameters of PyTorch's `nn.MultiheadAttention`: `in_proj_weight` and `in_proj_bias` (queries, keys and
+    /// values stacked, `[out][in]`), `out_proj.weight` and `out_proj.bias`.
+    ///
+    /// `ROWS` = D_MODEL + 2 · D_KV is inferred from the arguments, and checked by the compiler.
+    pub const fn from_torch<const ROWS: usize>(
+        in_weight: &[[f32; D_MODEL]; ROWS],
+        in_bias: &[f32; ROWS],
+        out_weight: &[[f32; D_MODEL]; D_MODEL],
+        out_bias: &[f32; D_MODEL],
+    ) -> Self {
+        const { assert!(ROWS == D_MODEL + 2 * D_KV, "in_proj has D_MODEL + 2 * D_KV rows") }
+        let mut layer = Self::ZERO;
+        layer.output = Linear::from_torch(out_weight, out_bias);
+        let mut row = 0;
+        while row < ROWS {
+            let mut i = 0;
+            while i <= D_MODEL {
+                // The bias goes with its row, after the weights.
+                let value = if i < D_MODEL { in_weight[row][i] } else { in_bias[row] };
+                if row < D_MODEL {
+                    layer.query.set_or_bias(i, row, value);
+                } else if row < D_MODEL + D_KV {
+                    layer.key.set_or_bias(i, row - D_MODEL, value);
+                } else {
+                    layer.value.set_or_bias(i, row - D_MODEL - D_KV, value);
+                }
+                i += 1;
+            }
+            row += 1;
+        }
+        layer
+    }
+
+    /// The same, in place: slices in the order of PyTorch's state dict.
+    ///
+    /// Errors: a slice of another length; nothing is replaced then.
+    pub fn load_torch(
+        &mut self,
+        in_weight: &[f32],
+        in_bias: &[f32],
+        out_weight: &[f32],
+        out_bias: &[f32],
+    ) -> Result<(), Error> {
+        const { assert!(Self::H_KV > 0) }
+        let rows = D_MODEL + 2 * D_KV;
+        check_length("in_proj_weight", rows * D_MODEL, in_weight.len())?;
+        check_length("in_proj_bias", rows, in_bias.len())?;
+        check_length("out_proj.weight", D_MODEL * D_MODEL, out_weight.len())?;
+        check_length("out_proj.bias", D_MODEL, out_bias.len())?;
+        let (query, rest) = in_weight.split_at(D_MODEL * D_MODEL);
+        let (key, value) = rest.split_at(D_KV * D_MODEL);
+        self.query.load_torch(query)?;
+        self.key.load_torch(key)?;
+        self.value.load_torch(value)?;
+        self.output.load_torch(out_weight)?;
+        let (query, rest) = in_bias.split_at(D_MODEL);
+        let (key, value) = rest.split_at(D_KV);
+        self.query.load_bias(query)?;
+        self.key.load_bias(key)?;
+        self.value.load_bias(value)?;
+        self.output.load_bias(out_bias)
+    }
+
     /// Self-attention: `x` (`[tokens][D_MODEL]`) attends to itself.
     ///
     /// Errors: `x` longer than the workspace; `out` not as long as `x`; a mask of another shape.

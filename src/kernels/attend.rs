@@ -73,6 +73,8 @@ struct Block {
     count: usize,
     /// First (a multiple of 16) and last + 1 of the keys.
     keys: (usize, usize),
+    /// How many of them come before the first that may be seen.
+    hidden: usize,
     /// Floats from one row of scores to the next: the keys, rounded up to 16.
     width: usize,
 }
@@ -123,6 +125,7 @@ impl<M: Mask> Attention<'_, M> {
             first,
             count: last - first,
             keys,
+            hidden: low - keys.0,
             width: (keys.1 - keys.0).next_multiple_of(LANES),
         })
     }
@@ -149,7 +152,7 @@ impl<M: Mask> Attention<'_, M> {
     /// The masked scores of a block: `[count][width]`, -Inf where hidden.
     #[inline(always)]
     fn load_scores<S: Simd>(&mut self, simd: S, block: Block) {
-        let Block { kv_head, first, count, keys: (low, high), width } = block;
+        let Block { kv_head, first, count, keys: (low, high), hidden, width } = block;
         let d_k = self.key_values.d_k;
         simd.run(Product {
             left: &self.rows[..count * d_k],
@@ -166,6 +169,7 @@ impl<M: Mask> Attention<'_, M> {
             let (query, head) = self.place(kv_head, first + r);
             let (scores, beyond) = self.scores[r * width..][..width].split_at_mut(high - low);
             self.mask.apply(self.shape, Row { head, query, first_key: low }, scores);
+            scores[..hidden].fill(f32::NEG_INFINITY);
             beyond.fill(f32::NEG_INFINITY);
         }
     }
@@ -256,18 +260,18 @@ impl<M: Mask> Attend<'_, M> {
     /// One block against one key tile, merged into the outputs and statistics (of its rows) so far.
     #[inline(always)]
     fn tile<S: Simd>(&mut self, simd: S, block: Block, max: &mut [f32], sum: &mut [f32]) {
-        let Block { kv_head, first, count, keys, width } = block;
+        let Block { kv_head, first, count, keys, hidden, width } = block;
         let attention = &mut self.attention;
         attention.load_queries(simd, block);
         attention.load_scores(simd, block);
         let (tile_max, tile_sum) = attention.exponentials(simd, block);
         let KeyValues { d_k, d_v, .. } = attention.key_values;
         simd.run(Product {
-            left: &attention.scores[..count * width],
+            left: &attention.scores[hidden..count * width],
             left_stride: width,
             rows: count,
             right: attention.key_values.values_of(kv_head),
-            inner: keys,
+            inner: (keys.0 + hidden, keys.1),
             columns: (0, d_v),
             bias: &[],
             out: &mut attention.rows[LANES * d_k..],

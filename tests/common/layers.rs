@@ -1,8 +1,8 @@
 //! Layers of many compile-time shapes behind one run-time face, and masks that say in plain words what they hide.
 
 use super::{Mode, Random, power_of_two};
+use dhyan::{Aligned, Error, Isa, KvCache, Linear, MultiHeadAttention, Weights, Workspace};
 use dhyan::{Causal, Hide, Keep, KeyLength, Mask, NoMask, Row, Shape};
-use dhyan::{Error, Isa, KvCache, Linear, MultiHeadAttention, Weights, Workspace};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sizes {
@@ -61,10 +61,12 @@ pub enum MaskOf {
     Hide(Vec<bool>),
     BottomRightAndLength(usize),
     TopLeftAndHide(Vec<bool>),
+    KeysFrom(usize),
+    TopLeftFrom(usize),
 }
 
 impl MaskOf {
-    pub const KINDS: usize = 8;
+    pub const KINDS: usize = 10;
 
     pub fn random(random: &mut Random, kind: usize, queries: usize, keys: usize) -> Self {
         let length = random.below(keys + 1);
@@ -78,7 +80,9 @@ impl MaskOf {
             4 => Self::Keep(bools),
             5 => Self::Hide(bools.iter().map(|b| !b).collect()),
             6 => Self::BottomRightAndLength(length),
-            _ => Self::TopLeftAndHide(bools.iter().map(|b| !b).collect()),
+            7 => Self::TopLeftAndHide(bools.iter().map(|b| !b).collect()),
+            8 => Self::KeysFrom(length),
+            _ => Self::TopLeftFrom(length),
         }
     }
 
@@ -93,8 +97,21 @@ impl MaskOf {
             Self::Hide(hide) => !hide[i * keys + j],
             Self::BottomRightAndLength(length) => j + queries <= i + keys && j < *length,
             Self::TopLeftAndHide(hide) => j <= i && !hide[i * keys + j],
+            Self::KeysFrom(first) => j >= *first,
+            Self::TopLeftFrom(first) => j <= i && j >= *first,
         }
     }
+}
+
+/// A mask of another crate, which hides by its lower bound alone.
+pub struct KeysFrom(pub usize);
+
+impl Mask for KeysFrom {
+    const HIDES: bool = false;
+    fn bounds(&self, shape: Shape, _: usize, _: usize) -> (usize, usize) {
+        (self.0, shape.keys)
+    }
+    fn apply(&self, _: Shape, _: Row, _: &mut [f32]) {}
 }
 
 /// Calls a method of the library's own mask.
@@ -112,6 +129,10 @@ macro_rules! delegate {
             }
             MaskOf::TopLeftAndHide(hide) => {
                 (Causal::top_left(), Hide(hide)).$method($($argument),*)
+            }
+            MaskOf::KeysFrom(n) => KeysFrom(*n).$method($($argument),*),
+            MaskOf::TopLeftFrom(n) => {
+                (Causal::top_left(), KeysFrom(*n)).$method($($argument),*)
             }
         }
     };
@@ -142,6 +163,10 @@ macro_rules! with_mask {
             }
             MaskOf::KeyLength(length) => {
                 let $m = &KeyLength(*length);
+                $call
+            }
+            MaskOf::KeysFrom(first) => {
+                let $m = &$crate::common::KeysFrom(*first);
                 $call
             }
             $m => $call,
@@ -189,7 +214,7 @@ pub struct Case<
     const D_SOURCE: usize,
     const N: usize,
 > {
-    pub layer: Box<dhyan::Aligned<MultiHeadAttention<D_MODEL, H, D_KV, D_SOURCE>>>,
+    pub layer: Box<Aligned<MultiHeadAttention<D_MODEL, H, D_KV, D_SOURCE>>>,
     pub workspace: Box<Workspace<N, D_MODEL, D_KV>>,
     /// Enough where keys and values stand in the cache.
     pub small: Box<Workspace<N, D_MODEL, 0>>,

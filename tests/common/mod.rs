@@ -8,7 +8,7 @@ mod reference;
 mod units;
 
 pub(crate) use layers::with_mask;
-pub use layers::{AnyLayer, Case, MaskOf, Matrix, Parameters, Sizes};
+pub use layers::{AnyLayer, Case, KeysFrom, MaskOf, Matrix, Parameters, Sizes};
 pub use model::Model;
 pub use random::{MODES, Mode, Random, power_of_two};
 pub use reference::Reference;

@@ -63,7 +63,10 @@ impl Reference {
         }
         let largest = |x: &[f64]| x.iter().fold(0.0, |max: f64, x| max.max(x.abs()));
         let (error, value) = (largest(&self.error), largest(&self.value));
-        assert!(error <= tolerance * value, "{what}: a bound of {error:e} for {value:e}");
+        assert!(
+            error == 0.0 || error <= tolerance * value,
+            "{what}: a bound of {error:e} for {value:e}"
+        );
     }
 
     /// `[rows][inner] · [inner][columns] + bias`.
