@@ -2,12 +2,13 @@
 
 use crate::cache::KvCache;
 use crate::error::Error;
+use crate::heap::Aligned;
 use crate::linear::Linear;
-use crate::multi_head::{MultiHeadAttention, Workspace};
+use crate::multi_head::MultiHeadAttention;
 use crate::norm::LayerNorm;
+use crate::workspace::Workspace;
 use bytemuck::{Pod, Zeroable};
 use core::mem::{align_of, size_of};
-use core::ops::{Deref, DerefMut};
 
 // SAFETY: `repr(C)`, arrays of f32 only, so there is no padding and every bit pattern is a value.
 #[allow(unsafe_code)]
@@ -46,32 +47,6 @@ unsafe impl<const N: usize, const D_MODEL: usize, const D_KV: usize> Zeroable
 {
 }
 
-/// A layer (or the bytes of one) that begins with a cache line, so that no vector load spans two: a product of one row
-/// is a third faster for it.
-///
-/// ```
-/// use dhyan::{Aligned, Linear, from_bytes};
-/// static WEIGHTS: &Aligned<[u8]> = &Aligned([0; 16]); // include_bytes!("weights.bin")
-/// assert_eq!(from_bytes::<Linear<1, 2>>(&WEIGHTS.0)?, &Linear::ZERO);
-/// # Ok::<(), dhyan::Error>(())
-/// ```
-#[repr(C, align(64))]
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Aligned<T: ?Sized>(pub T);
-
-impl<T: ?Sized> Deref for Aligned<T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
-impl<T: ?Sized> DerefMut for Aligned<T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.0
-    }
-}
-
 // SAFETY: what is in it is zeroable; padding may be anything.
 #[allow(unsafe_code)]
 unsafe impl<T: Zeroable> Zeroable for Aligned<T> {}
@@ -105,14 +80,4 @@ pub fn from_bytes<T: Pod>(bytes: &[u8]) -> Result<&T, Error> {
 /// The bytes of a layer, as [`from_bytes`] reads them.
 pub fn to_bytes<T: Pod>(layer: &T) -> &[u8] {
     bytemuck::bytes_of(layer)
-}
-
-/// A layer of zeros on the heap, which never passes over the stack.
-#[cfg(feature = "alloc")]
-pub fn boxed<T: Zeroable>() -> Result<alloc::boxed::Box<T>, Error> {
-    bytemuck::allocation::try_zeroed_box().map_err(|()| Error::Capacity {
-        what: "heap",
-        capacity: 0,
-        needed: size_of::<T>(),
-    })
 }

@@ -25,7 +25,7 @@ impl<const N: usize, const D_KV: usize> KvCache<N, D_KV> {
     /// An empty cache on the heap, which never passes over the stack.
     #[cfg(feature = "alloc")]
     pub fn boxed() -> Result<alloc::boxed::Box<Self>, Error> {
-        crate::bytes::boxed()
+        crate::heap::boxed()
     }
 
     /// Tokens in the cache.

@@ -13,6 +13,7 @@ mod bytes;
 mod cache;
 mod error;
 pub mod guide;
+mod heap;
 mod isa;
 pub mod kernels;
 mod linear;
@@ -22,16 +23,19 @@ mod norm;
 mod position;
 #[allow(unsafe_code)]
 mod simd;
+mod workspace;
 
-#[cfg(feature = "alloc")]
-pub use bytes::boxed;
-pub use bytes::{Aligned, from_bytes, to_bytes};
+pub use bytes::{from_bytes, to_bytes};
 pub use cache::KvCache;
 pub use error::Error;
+pub use heap::Aligned;
+#[cfg(feature = "alloc")]
+pub use heap::boxed;
 pub use isa::Isa;
 pub use kernels::rotary::{HeadLayout, Positions, RotaryView};
 pub use linear::Linear;
 pub use mask::{Causal, Hide, Keep, KeyLength, Mask, NoMask, Row, Shape};
-pub use multi_head::{MultiHeadAttention, Tokens, Weights, Workspace};
+pub use multi_head::{MultiHeadAttention, Weights};
 pub use norm::LayerNorm;
 pub use position::{Rotary, RotaryTable, add_sinusoidal, sinusoidal};
+pub use workspace::{Tokens, Workspace};

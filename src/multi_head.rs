@@ -1,14 +1,14 @@
 //! Multi-head attention with dimensions that the compiler checks: a thin face over `kernels::layer`.
 
-#[cfg(feature = "alloc")]
-use crate::bytes::Aligned;
 use crate::cache::KvCache;
 use crate::error::{Error, check_capacity, check_length};
+#[cfg(feature = "alloc")]
+use crate::heap::Aligned;
 use crate::isa::Isa;
 use crate::kernels::layer::{Append, AppendOnly, Goal, Layer, Outputs, Scratch, Source, WeightsOf};
 use crate::linear::Linear;
 use crate::mask::{Mask, Shape};
-use crate::simd::LANES;
+use crate::workspace::Workspace;
 
 /// Multi-head attention (Vaswani et al. 2017, "Attention Is All You Need", section 3.2.2):
 ///
@@ -57,16 +57,6 @@ pub struct MultiHeadAttention<
     pub output: Linear<D_MODEL, D_MODEL>,
 }
 
-/// A sequence of tokens that grows up to N, without a heap: what calls take and give are slices of it.
-///
-/// ```
-/// use dhyan::Tokens;
-/// let mut tokens = Tokens::<4, 8>::new();
-/// tokens.push([0.5; 4]).expect("room for 8");
-/// assert_eq!(tokens.len(), 1);
-/// ```
-pub type Tokens<const D_MODEL: usize, const N: usize> = heapless::Vec<[f32; D_MODEL], N>;
-
 /// Which attention weights are wanted, and where they go.
 #[derive(Debug)]
 pub enum Weights<'a> {
@@ -74,74 +64,6 @@ pub enum Weights<'a> {
     PerHead(&'a mut [f32]),
     /// Their mean over the heads: `[queries][keys]`.
     Mean(&'a mut [f32]),
-}
-
-/// What a call works in: room for N tokens. It can be a `static`; what it holds before a call never matters.
-///
-/// `2 · N · D_KV + N · D_MODEL + 16 · (N + 2 · D_MODEL)` floats. Where keys and values always stand in a
-/// [`KvCache`], `Workspace<N, D_MODEL, 0>` is enough, with N the capacity of the cache.
-#[repr(C, align(64))] // a cache line: no vector load then spans two
-#[derive(Clone, Debug)]
-pub struct Workspace<const N: usize, const D_MODEL: usize, const D_KV: usize = D_MODEL> {
-    key_values: KvCache<N, D_KV>,
-    queries: [[f32; D_MODEL]; N],
-    scores: [[f32; LANES]; N],
-    rows: [[[f32; LANES]; 2]; D_MODEL],
-    /// One more than the place of the unit that was chosen, or 0.
-    isa: u8,
-}
-
-impl<const N: usize, const D_MODEL: usize, const D_KV: usize> Workspace<N, D_MODEL, D_KV> {
-    /// A workspace for the best unit of the processor that runs it.
-    pub const fn new() -> Self {
-        Self {
-            key_values: KvCache::new(),
-            queries: [[0.0; D_MODEL]; N],
-            scores: [[0.0; LANES]; N],
-            rows: [[[0.0; LANES]; 2]; D_MODEL],
-            isa: 0,
-        }
-    }
-
-    /// A workspace whose calls run on that unit.
-    pub const fn with_isa(isa: Isa) -> Self {
-        let mut workspace = Self::new();
-        workspace.set_isa(isa);
-        workspace
-    }
-
-    /// A workspace on the heap, which never passes over the stack.
-    #[cfg(feature = "alloc")]
-    pub fn boxed() -> Result<alloc::boxed::Box<Self>, Error> {
-        crate::bytes::boxed()
-    }
-
-    pub(crate) fn parts(&mut self) -> (&mut KvCache<N, D_KV>, Scratch<'_>) {
-        let scratch = Scratch {
-            queries: self.queries.as_flattened_mut(),
-            scores: self.scores.as_flattened_mut(),
-            rows: self.rows.as_flattened_mut().as_flattened_mut(),
-        };
-        (&mut self.key_values, scratch)
-    }
-
-    /// The calls from now on run on that unit.
-    pub const fn set_isa(&mut self, isa: Isa) {
-        self.isa = isa.place() + 1;
-    }
-
-    /// The unit that the calls run on.
-    pub fn isa(&self) -> Isa {
-        self.isa.checked_sub(1).and_then(Isa::at).unwrap_or_else(Isa::detect)
-    }
-}
-
-impl<const N: usize, const D_MODEL: usize, const D_KV: usize> Default
-    for Workspace<N, D_MODEL, D_KV>
-{
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl<const D_MODEL: usize, const H: usize, const D_KV: usize, const D_SOURCE: usize>
@@ -228,7 +150,7 @@ impl<const D_MODEL: usize, const H: usize, const D_KV: usize, const D_SOURCE: us
     #[cfg(feature = "alloc")]
     pub fn boxed() -> Result<alloc::boxed::Box<Aligned<Self>>, Error> {
         const { assert!(Self::H_KV > 0) }
-        crate::bytes::boxed()
+        crate::heap::boxed()
     }
 
     /// Cross-attention: `x` (`[queries][D_MODEL]`) attends to `source` (`[keys][D_SOURCE]`).

@@ -4,11 +4,11 @@
 //! decoding and cross-attention: its rows are the (query, head of the group) pairs that read the same keys.
 
 use super::exp::exp2_of;
-use super::panels::{Panels, strip_width};
+use super::panels::Panels;
 use super::product::Product;
 use super::softmax::{LOG2_E, Merge, exponentials, finite_max, reciprocal, row_max};
 use crate::mask::{Mask, Row, Shape};
-use crate::simd::{Kernel, LANES, Simd, array};
+use crate::simd::{Kernel, LANES, Simd};
 
 /// Keys of a tile: cut at multiples of this from the first key on, so that every way of calling cuts alike. Keys and
 /// values of a tile of width 64 are 256 KB and stay in the second cache while the rows of a group go by.
@@ -67,16 +67,16 @@ pub(crate) struct Attention<'a, M> {
 
 /// A block of rows of one kv head against a range of keys of one tile.
 #[derive(Clone, Copy)]
-struct Block {
-    kv_head: usize,
-    first: usize,
-    count: usize,
+pub(crate) struct Block {
+    pub kv_head: usize,
+    pub first: usize,
+    pub count: usize,
     /// First (a multiple of 16) and last + 1 of the keys.
-    keys: (usize, usize),
+    pub keys: (usize, usize),
     /// How many of them come before the first that may be seen.
-    hidden: usize,
+    pub hidden: usize,
     /// Floats from one row of scores to the next: the keys, rounded up to 16.
-    width: usize,
+    pub width: usize,
 }
 
 impl<M: Mask> Attention<'_, M> {
@@ -86,13 +86,13 @@ impl<M: Mask> Attention<'_, M> {
     }
 
     #[inline(always)]
-    fn group(&self) -> usize {
+    pub fn group(&self) -> usize {
         self.shape.heads / self.key_values.heads
     }
 
     /// The query token and the head of a row.
     #[inline(always)]
-    fn place(&self, kv_head: usize, row: usize) -> (usize, usize) {
+    pub fn place(&self, kv_head: usize, row: usize) -> (usize, usize) {
         match self.group() {
             1 => (row, kv_head), // without the division
             group => (row / group, kv_head * group + row % group),
@@ -101,14 +101,14 @@ impl<M: Mask> Attention<'_, M> {
 
     /// Rows that the scratch has room for, at most 16.
     #[inline(always)]
-    fn rows_at_once(&self) -> usize {
+    pub fn rows_at_once(&self) -> usize {
         let width = self.shape.keys.min(KEY_TILE).next_multiple_of(LANES);
         (self.scores.len() / width.max(1)).clamp(1, LANES)
     }
 
     /// The keys that rows `first..last` of a kv head may see.
     #[inline(always)]
-    fn bounds(&self, first: usize, last: usize) -> (usize, usize) {
+    pub fn bounds(&self, first: usize, last: usize) -> (usize, usize) {
         let group = self.group();
         let (low, high) = self.mask.bounds(self.shape, first / group, last.div_ceil(group));
         (low, high.min(self.shape.keys))
@@ -116,7 +116,7 @@ impl<M: Mask> Attention<'_, M> {
 
     /// The block of rows `first..last` against the tile that begins at key `tile`, if it sees any of it.
     #[inline(always)]
-    fn block(&self, kv_head: usize, first: usize, last: usize, tile: usize) -> Option<Block> {
+    pub fn block(&self, kv_head: usize, first: usize, last: usize, tile: usize) -> Option<Block> {
         let (low, high) = self.bounds(first, last);
         let low = low.max(tile);
         let keys = (low - low % LANES, high.min(tile + KEY_TILE));
@@ -132,7 +132,7 @@ impl<M: Mask> Attention<'_, M> {
 
     /// Copies the queries of a block, scaled so that their scores are in base 2.
     #[inline(always)]
-    fn load_queries<S: Simd>(&mut self, simd: S, block: Block) {
+    pub fn load_queries<S: Simd>(&mut self, simd: S, block: Block) {
         let d_k = self.key_values.d_k;
         let scale = simd.splat(self.scale * LOG2_E);
         for r in 0..block.count {
@@ -151,7 +151,7 @@ impl<M: Mask> Attention<'_, M> {
 
     /// The masked scores of a block: `[count][width]`, -Inf where hidden.
     #[inline(always)]
-    fn load_scores<S: Simd>(&mut self, simd: S, block: Block) {
+    pub fn load_scores<S: Simd>(&mut self, simd: S, block: Block) {
         let Block { kv_head, first, count, keys: (low, high), hidden, width } = block;
         let d_k = self.key_values.d_k;
         simd.run(Product {
@@ -176,7 +176,7 @@ impl<M: Mask> Attention<'_, M> {
 
     /// Scores to 2^(score - maximum of the row): the maxima and the sums.
     #[inline(always)]
-    fn exponentials<S: Simd>(&mut self, simd: S, block: Block) -> ([f32; LANES], [f32; LANES]) {
+    pub fn exponentials<S: Simd>(&mut self, simd: S, block: Block) -> ([f32; LANES], [f32; LANES]) {
         let rows = self.scores[..block.count * block.width].chunks_exact_mut(block.width);
         let mut maxima = [simd.splat(f32::NEG_INFINITY); LANES];
         for (row, max) in rows.zip(&mut maxima) {
@@ -358,161 +358,4 @@ fn all_finite<S: Simd>(simd: S, values: &[f32]) -> bool {
         sum = simd.mul_add(simd.load(v), zero, sum);
     }
     !simd.sum(sum).is_nan()
-}
-
-/// Attention weights, `[heads][queries][keys]`, or their mean over the heads, `[queries][keys]`.
-pub(crate) struct Weigh<'a, M> {
-    pub attention: Attention<'a, M>,
-    pub mean: bool,
-    pub weights: &'a mut [f32],
-}
-
-impl<M: Mask> Kernel for Weigh<'_, M> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(mut self, simd: S) {
-        self.weights.fill(0.0);
-        let rows = self.attention.shape.queries * self.attention.group();
-        let step = self.attention.rows_at_once();
-        for kv_head in 0..self.attention.key_values.heads {
-            for first in (0..rows).step_by(step) {
-                self.block(simd, kv_head, first, rows.min(first + step));
-            }
-        }
-    }
-}
-
-impl<M: Mask> Weigh<'_, M> {
-    /// Twice over the keys: the statistics of all tiles are merged before the first weight is known.
-    #[inline(always)]
-    fn block<S: Simd>(&mut self, simd: S, kv_head: usize, first: usize, last: usize) {
-        let (mut max, mut sum) = ([f32::NEG_INFINITY; LANES], [0.0; LANES]);
-        let (low, high) = self.attention.bounds(first, last);
-        for write in [false, true] {
-            let mut tile = low - low % KEY_TILE;
-            while tile < high {
-                if let Some(block) = self.attention.block(kv_head, first, last, tile) {
-                    self.attention.load_queries(simd, block);
-                    self.attention.load_scores(simd, block);
-                    let (tile_max, tile_sum) = self.attention.exponentials(simd, block);
-                    if write {
-                        self.write(simd, block, (&max, &sum), (&tile_max, &tile_sum));
-                    } else {
-                        let merge = Merge::new(simd, (&max, &sum), (&tile_max, &tile_sum));
-                        (max, sum) = (merge.max, merge.sum);
-                    }
-                }
-                tile += KEY_TILE;
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn write<S: Simd>(
-        &mut self,
-        simd: S,
-        block: Block,
-        (max, sum): (&[f32; LANES], &[f32; LANES]),
-        (tile_max, tile_sum): (&[f32; LANES], &[f32; LANES]),
-    ) {
-        let Shape { heads, queries, keys } = self.attention.shape;
-        let merge = Merge::new(simd, (max, sum), (tile_max, tile_sum));
-        for r in 0..block.count {
-            if tile_sum[r] == 0.0 {
-                continue;
-            }
-            let (query, head) = self.attention.place(block.kv_head, block.first + r);
-            let row = if self.mean { query } else { head * queries + query };
-            let (mut start, mut factor, mut rescale) =
-                (r * block.width, merge.new_factor[r], reciprocal(sum[r]));
-            if sum[r].is_nan() {
-                self.mark(simd, Block { first: block.first + r, count: 1, ..block });
-                (start, factor, rescale) = (0, 1.0, 1.0);
-            }
-            let weights = &mut self.weights[row * keys..][block.keys.0..block.keys.1];
-            let powers = &self.attention.scores[start..];
-            let share = if self.mean { 1.0 / heads as f32 } else { 1.0 };
-            for (weight, &power) in weights.iter_mut().zip(powers) {
-                let own = power * factor * rescale;
-                *weight = if self.mean { *weight + own * share } else { own };
-            }
-        }
-    }
-
-    /// The weights of a row that is NaN: NaN, but 0 where hidden.
-    #[inline(always)]
-    fn mark<S: Simd>(&mut self, simd: S, row: Block) {
-        self.attention.load_queries(simd, row);
-        self.attention.load_scores(simd, row);
-        for score in &mut self.attention.scores[..row.width] {
-            *score = if *score == f32::NEG_INFINITY { 0.0 } else { f32::NAN };
-        }
-    }
-}
-
-/// Writes rows of keys and values, `[count][heads * d]`, as tokens `first..` of the panels.
-pub(crate) struct Store<'a> {
-    pub panels: &'a mut [f32],
-    pub rows: &'a [f32],
-    pub row_stride: usize,
-    pub heads: usize,
-    pub d: usize,
-    pub capacity: usize,
-    pub first: usize,
-    pub count: usize,
-}
-
-impl Store<'_> {
-    /// Values: a token is a row of each head's panels.
-    #[inline(always)]
-    pub fn values<S: Simd>(self, simd: S) {
-        let Self { d, capacity, .. } = self;
-        for (head, panels) in
-            self.panels.chunks_exact_mut(d * capacity).take(self.heads).enumerate()
-        {
-            for start in (0..d).step_by(LANES) {
-                let width = strip_width(d, start);
-                let strip = &mut panels[start * capacity + self.first * width..];
-                for (token, to) in strip.chunks_exact_mut(width).take(self.count).enumerate() {
-                    let from = &self.rows[token * self.row_stride + head * d + start..][..width];
-                    simd.store_part(simd.load_part(from), to);
-                }
-            }
-        }
-    }
-
-    /// Keys: a token is a column of each head's panels.
-    #[inline(always)]
-    pub fn keys<S: Simd>(self, simd: S) {
-        let Self { d, capacity, first, .. } = self;
-        let last = first + self.count;
-        for (head, panels) in
-            self.panels.chunks_exact_mut(d * capacity).take(self.heads).enumerate()
-        {
-            let mut token = first;
-            while token < last {
-                let start = token - token % LANES;
-                let width = strip_width(capacity, start);
-                let strip = &mut panels[start * d..][..width * d];
-                let end = last.min(start + LANES);
-                let rows = &self.rows[(token - first) * self.row_stride + head * d..];
-                let mut column = 0;
-                if end - token == LANES {
-                    while column + LANES <= d {
-                        let rows = array!(LANES, r => &rows[r * self.row_stride + column..].as_chunks().0[0]);
-                        let to = strip[column * LANES..].as_chunks_mut().0;
-                        simd.transpose(rows, to);
-                        column += LANES;
-                    }
-                }
-                for (c, to) in strip.chunks_exact_mut(width).enumerate().skip(column) {
-                    for (r, to) in to[token - start..end - start].iter_mut().enumerate() {
-                        *to = rows[r * self.row_stride + c];
-                    }
-                }
-                token = end;
-            }
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! Scaled dot-product attention on plain slices.
 
-use super::attend::{Attend, Attention, KEY_TILE, KeyValues, Store, Strides};
+use super::attend::{Attend, Attention, KEY_TILE, KeyValues, Strides};
+use super::store::Store;
 use crate::error::{Error, check_capacity, check_length};
 use crate::isa::Isa;
 use crate::mask::{Mask, Shape};

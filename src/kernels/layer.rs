@@ -1,9 +1,11 @@
 //! The layer on plain slices: project, attend, project. The const-generic and the run-time face both call this, so
 //! that a size costs no copy of the code.
 
-use super::attend::{Attend, Attention, KeyValues, Store, Strides, Weigh};
+use super::attend::{Attend, Attention, KeyValues, Strides};
 use super::panels::Panels;
 use super::product::Product;
+use super::store::Store;
+use super::weigh::Weigh;
 use crate::mask::{Mask, Shape};
 use crate::simd::{Kernel, Simd};
 

@@ -9,6 +9,8 @@ pub(crate) mod panels;
 pub(crate) mod product;
 pub(crate) mod rotary;
 pub(crate) mod softmax;
+pub(crate) mod store;
+pub(crate) mod weigh;
 
 pub use attention::{Dimensions, attention, attention_scratch};
 pub use exp::exp2;

@@ -107,7 +107,6 @@ impl MaskOf {
 pub struct KeysFrom(pub usize);
 
 impl Mask for KeysFrom {
-    const HIDES: bool = false;
     fn bounds(&self, shape: Shape, _: usize, _: usize) -> (usize, usize) {
         (self.0, shape.keys)
     }

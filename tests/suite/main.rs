@@ -7,6 +7,7 @@ mod accuracy;
 mod attention;
 mod errors;
 mod exp2;
+mod memory;
 mod poison;
 mod same_bits;
 mod softmax;
