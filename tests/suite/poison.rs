@@ -183,3 +183,24 @@ fn rows_that_see_nothing() {
         }
     }
 }
+
+/// A score that overflows to -Inf hides its key under every mask, so that an infinite value there changes nothing.
+#[test]
+fn scores_of_minus_infinity() {
+    use dhyan::kernels::{Dimensions, attention, attention_scratch};
+    use dhyan::{Keep, KeyLength, NoMask};
+
+    let one = Dimensions { heads: 1, kv_heads: 1, d_k: 1, d_v: 1 };
+    let (queries, keys, values) = ([-1e30], [1e30, -1.0], [f32::INFINITY, 10.0]);
+    for isa in units() {
+        let mut scratch = vec![f32::NAN; attention_scratch(one, 2)];
+        let mut out = [[f32::NAN]; 3];
+        let [a, b, c] = &mut out;
+        let s = &mut scratch;
+        attention(isa, one, &queries, &keys, &values, 1.0, &NoMask, s, a).expect("one query");
+        attention(isa, one, &queries, &keys, &values, 1.0, &KeyLength(2), s, b).expect("one query");
+        let keep = Keep(&[true, true]);
+        attention(isa, one, &queries, &keys, &values, 1.0, &keep, s, c).expect("one query");
+        assert_eq!(out, [[10.0]; 3], "{isa:?}");
+    }
+}
