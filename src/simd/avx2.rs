@@ -89,22 +89,22 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn sums(self, rows: &[Pair; LANES]) -> Pair {
-        // SAFETY: `self` is the proof of AVX2.
         fold(
             self,
             rows,
             #[inline(always)]
+            // SAFETY: `self` is the proof of AVX2.
             |a, b| unsafe { _mm256_add_ps(a, b) },
         )
     }
 
     #[inline(always)]
     fn maxima(self, rows: &[Pair; LANES]) -> Pair {
-        // SAFETY: `self` is the proof of AVX2.
         fold(
             self,
             rows,
             #[inline(always)]
+            // SAFETY: `self` is the proof of AVX2.
             |a, b| unsafe { _mm256_max_ps(a, b) },
         )
     }
